@@ -23,7 +23,6 @@ from hypothesis.stateful import (
 
 from releases import services
 from releases.engine.accounting.filters import Policy, admits, amounts
-from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.errors import Cancelled, InvalidInput
 from releases.ledger import ledger, refusals, verification
 from releases.models import Budget, Dataset, EntryKind, LedgerEntry, Release, ReleaseState
@@ -55,27 +54,20 @@ class Ledger(RuleBasedStateMachine):
     def begin(self, policy, epsilon):
         name = uuid.uuid4().hex
         self.person = User.objects.create(username=name)
-        budget = Budget.objects.create(
-            name=name,
-            owner=self.person,
-            unit={"kind": "row"},
-            neighbours=NeighbouringRelation.ADD_REMOVE.value,
-            policy=policy.value,
-        )
-        self.dataset = Dataset.objects.create(
-            title=name,
-            owner=self.person,
-            digest=name,
-            columns=["sex"],
-            location="nowhere.parquet",
-            declared=COLUMNS,
-            budget=budget,
-        )
+        promised = {"unit": {"kind": "row"}, "neighbours": "add_remove", "policy": policy.value}
+        budget = Budget.objects.create(name=name, owner=self.person, **promised)
+        table = {"digest": name, "columns": ["sex"], "location": "nowhere.parquet", "declared": COLUMNS}
+        self.dataset = Dataset.objects.create(title=name, owner=self.person, budget=budget, **table)
         self.delta = "0" if policy is Policy.PURE else "0.000001"
         ledger.grant(budget=budget, epsilon=epsilon, delta=self.delta, actor=self.person)
 
     def budget(self):
         return Budget.objects.get(pk=self.dataset.budget_id)
+
+    def worker(self, data):
+        """Any worker that ever claimed a release, however long it was presumed dead: the release, and its token."""
+        release_id = data.draw(st.sampled_from(list(self.tokens)))
+        return Release.objects.get(pk=release_id), data.draw(st.sampled_from(self.tokens[release_id]))
 
     def some(self, data, *states):
         found = list(self.dataset.releases.filter(state__in=states).order_by("created_at"))
@@ -128,36 +120,29 @@ class Ledger(RuleBasedStateMachine):
     @precondition(lambda self: self.tokens)
     @rule(data=st.data())
     def open_the_table(self, data):
-        """Any worker that ever claimed the release comes to opening its table, however long it was presumed dead."""
-        release_id = data.draw(st.sampled_from(list(self.tokens)))
-        token = data.draw(st.sampled_from(self.tokens[release_id]))
-        release = Release.objects.get(pk=release_id)
+        release, token = self.worker(data)
         try:
-            attempts.about_to_open(release_id, token)
+            attempts.about_to_open(release.pk, token)
         except Cancelled:
             assert release.state != ReleaseState.RUNNING or release.run_token != token
         else:
             assert not release.entries.filter(kind=EntryKind.RETURN).exists(), "what was given back was read"
-            self.opened.add(release_id)
+            self.opened.add(release.pk)
 
     @precondition(lambda self: self.tokens)
     @rule(data=st.data())
     def publish(self, data):
-        """Any worker that ever claimed the release tries to publish, however long it was presumed dead."""
-        release_id = data.draw(st.sampled_from(list(self.tokens)))
-        token = data.draw(st.sampled_from(self.tokens[release_id]))
-        release = Release.objects.get(pk=release_id)
+        release, token = self.worker(data)
         expected = release.state == ReleaseState.RUNNING and release.run_token == token
-        folder = f"{release_id}/{token}"
-        assert execution._publish(release_id, token, OUTCOME, folder=folder) == expected
+        assert execution._publish(release.pk, token, OUTCOME, folder=f"{release.pk}/{token}") == expected
         if expected:
-            self.outputs[release_id] = self.outputs.get(release_id, 0) + 1
+            self.outputs[release.pk] = self.outputs.get(release.pk, 0) + 1
 
     @precondition(lambda self: self.tokens)
     @rule(data=st.data())
     def fail(self, data):
-        release_id = data.draw(st.sampled_from(list(self.tokens)))
-        execution._fail(release_id, data.draw(st.sampled_from(self.tokens[release_id])))
+        release, token = self.worker(data)
+        execution._fail(release.pk, token)
 
     @rule(data=st.data())
     def lapse_and_reconcile(self, data):
@@ -203,20 +188,15 @@ class Ledger(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_overspent(self):
-        if not hasattr(self, "dataset"):
-            return
         budget = self.budget()
         assert any(branch.holds(budget.totals) for branch in budget.caps.branches)
 
     @invariant()
     def the_ledger_adds_up(self):
-        if hasattr(self, "dataset"):
-            assert list(verification.verify(self.budget())) == []
+        assert list(verification.verify(self.budget())) == []
 
     @invariant()
     def every_output_has_exactly_one_charge_that_stays(self):
-        if not hasattr(self, "dataset"):
-            return
         for release in self.dataset.releases.all():
             kinds = list(release.entries.values_list("kind", flat=True))
             assert kinds.count(EntryKind.CHARGE) == (0 if release.state == ReleaseState.DRAFT else 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import smtplib
-import uuid
 
 import pytest
 from django.core import mail
@@ -11,10 +10,11 @@ from django.urls import reverse
 
 from releases import services, tasks
 from releases.engine.accounting.filters import Policy
-from releases.models import LedgerEntry, Notice, Organisation, Release
+from releases.models import LedgerEntry, Notice, Release
 from releases.notifications import messages as notices
 from tests.web.conftest import CSV, give, person
 from tests.web.pages import words
+from tests.web.steps import execute, rule, submit
 
 pytestmark = pytest.mark.django_db
 
@@ -22,14 +22,10 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def reviewed(make_dataset, make_draft, alice, sofia):
     """A release of epsilon 2 where more than 1 is reviewed first."""
-
-    def submit():
-        Organisation.objects.get_or_create(defaults={"upload_cap_bytes": 2**30, "review_above": "1"})
-        release = make_draft(make_dataset(epsilon="10", sofia=sofia), epsilon="2")
-        services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, reason="For the yearbook.")
-        return release.reviews.get()
-
-    return submit
+    rule(review_above="1")
+    release = make_draft(make_dataset(epsilon="10", sofia=sofia), epsilon="2")
+    submit(release, alice, reason="For the yearbook.")
+    return release.reviews.get()
 
 
 def sent():
@@ -70,21 +66,19 @@ def test_a_request_is_told_to_everybody_who_may_review_and_to_the_organisation(
 def test_only_the_chosen_group_is_told_and_never_the_person_who_asked(
     make_dataset, group, alice, bob, sofia, worker_round
 ):
-    Organisation.objects.create(upload_cap_bytes=2**30, reviewers=group)
-    give(alice, "reviewer")
-    give(bob, "reviewer")
-    dataset = make_dataset(epsilon="")
+    rule(reviewers=group)
+    for member in (alice, bob):
+        give(member, "reviewer")
     with worker_round():
-        ask(dataset, alice)
+        ask(make_dataset(epsilon=""), alice)
     assert [to for to, _ in sent()] == [[bob.email]]
 
 
 def test_the_second_of_two_reviewers_is_told_when_the_first_has_approved(make_dataset, alice, sofia, worker_round):
     rita = person("rita", "reviewer")
-    Organisation.objects.create(upload_cap_bytes=2**30, is_two_person=True)
-    dataset = make_dataset(epsilon="")
+    rule(is_two_person=True)
     with worker_round():
-        request = ask(dataset, alice)
+        request = ask(make_dataset(epsilon=""), alice)
     sent()
     with worker_round():
         services.budgets.approve_request(request=request, by=sofia, epsilon="2")
@@ -93,11 +87,10 @@ def test_the_second_of_two_reviewers_is_told_when_the_first_has_approved(make_da
 
 
 def test_what_is_decided_or_taken_back_no_longer_asks_the_reviewers(reviewed, make_dataset, alice, sofia):
-    request = reviewed()
     asked = ask(make_dataset(epsilon="", content=CSV + b"one more,30,male\n"), alice)
     assert Notice.objects.for_home(sofia).count() == 2
     assert Notice.objects.filter(person=sofia, sent_at=None).count() == 2
-    services.releases.cancel_release(release=request.release, by=alice)
+    services.releases.cancel_release(release=reviewed.release, by=alice)
     services.budgets.deny_request(request=asked, by=sofia, note="No.")
     assert not Notice.objects.for_home(sofia).exists()
     assert not Notice.objects.filter(person=sofia, sent_at=None).exists(), "no e-mail asks for what is decided"
@@ -125,14 +118,13 @@ def test_the_curator_is_told_what_was_decided_and_why(asked, alice, sofia, worke
 
 
 def test_the_curator_is_told_what_became_of_a_release(reviewed, alice, sofia, worker_round):
-    request = reviewed()
     with worker_round():
-        services.reviews.approve_release(request=request, by=sofia, epsilon="1.5")
+        services.reviews.approve_release(request=reviewed, by=sofia, epsilon="1.5")
     assert "It is a draft again, with that epsilon." in mail.outbox[-1].body
     release = Release.objects.get()
-    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    submit(release, alice)
     with worker_round():
-        assert services.execution.execute_release(release_id=release.pk)
+        assert execute(release)
     assert (mail.outbox[-1].to, mail.outbox[-1].subject) == ([alice.email], "Finished: Release 1")
     for message in mail.outbox[-2:]:
         assert reverse("release_detail", args=[release.pk]) in message.body
@@ -153,7 +145,7 @@ def test_a_release_that_failed_is_told_once_and_at_the_end_only(queued, alice, w
     monkeypatch.setattr("releases.services.execution._run", broken)
     for _ in range(settings.MAX_ATTEMPTS):
         with worker_round():
-            assert not services.execution.execute_release(release_id=queued.pk)
+            assert not execute(queued)
     assert [subject for to, subject in sent() if to == [alice.email]] == ["Failed: Release 1"]
     assert "17" not in Notice.objects.get(title="Failed: Release 1").text
 
@@ -164,7 +156,7 @@ def test_neighbouring_tables_are_told_of_in_the_same_words(make_dataset, make_qu
     for content in (CSV, CSV + b"one more,30,male\n"):
         release = make_queued(make_dataset(content=content, epsilon="9"))
         Notice.objects.all().delete()
-        assert services.execution.execute_release(release_id=release.pk)
+        assert execute(release)
         said.append([(each.title, each.text, each.path.replace(str(release.pk), "")) for each in Notice.objects.all()])
     assert said[0] == said[1]
     assert len(said[0]) == 1
@@ -180,7 +172,7 @@ def test_a_mail_server_that_is_away_holds_up_nothing_and_gets_it_later(draft, al
     Notice.objects.all().delete()
     monkeypatch.setattr("django.core.mail.backends.locmem.EmailBackend.send_messages", refuse)
     with worker_round():
-        services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
+        submit(draft, alice)
     assert LedgerEntry.objects.filter(kind="charge").exists(), "the charge does not depend on the mail server"
     # To the owner and to the reviewer: half of the budget is spent.
     assert Notice.objects.filter(sent_at=None).count() == 2
@@ -190,10 +182,7 @@ def test_a_mail_server_that_is_away_holds_up_nothing_and_gets_it_later(draft, al
     assert sent()[0] == ([alice.email], "At least 50% of the budget is spent: Survey")
 
 
-def test_no_page_waits_for_the_mail_server_and_a_worker_s_round_writes_to_it(
-    asked, sofia, django_capture_on_commit_callbacks
-):
-    Notice.objects.all().delete()
+def test_no_page_waits_for_the_mail_server_and_a_worker_s_round_writes_to_it(sofia, django_capture_on_commit_callbacks):
     with django_capture_on_commit_callbacks(execute=True):
         notices.tell([sofia], title="One", text="Something.", path="/")
     assert mail.outbox == []
@@ -239,29 +228,23 @@ def test_an_address_that_the_server_refuses_does_not_hold_up_the_others(
 def test_a_title_cannot_add_lines_to_an_e_mail_s_head(queued, worker_round):
     Release.objects.update(title="Tables\nBcc: all@example.org")
     with worker_round():
-        assert services.execution.execute_release(release_id=queued.pk)
+        assert execute(queued)
     assert mail.outbox[-1].subject == "Finished: Tables Bcc: all@example.org"
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
 
 
-def test_new_notices_stand_on_the_first_page_until_they_are_read(asked, as_, alice, sofia):
+def test_new_notices_stand_on_the_first_page_until_they_are_read_and_are_nobody_else_s(asked, as_, alice, bob, sofia):
     services.budgets.deny_request(request=asked, by=sofia, note="Too <b>much</b>.")
+    assert "Denied" not in words(as_(bob).get("/")) + words(as_(bob).get("/notices/"))
+    as_(bob).post("/notices/read/")
     client, title = as_(alice), "Denied: a budget of epsilon 3 for Survey"
     page = client.get("/")
     assert title in words(page)
     assert b"Too &lt;b&gt;much" in page.content
     assert title not in words(client.post("/notices/read/", follow=True))
     assert title in words(client.get("/notices/"))
-
-
-def test_nobody_reads_or_puts_away_another_s_notices(asked, as_, alice, bob, sofia):
-    services.budgets.deny_request(request=asked, by=sofia, note="Too much.")
-    client = as_(bob)
-    assert "Denied" not in words(client.get("/")) + words(client.get("/notices/"))
-    client.post("/notices/read/")
-    assert Notice.objects.for_home(alice).count() == 1
 
 
 def test_e_mail_can_be_turned_off_and_on_again_and_the_page_still_tells(as_, alice):

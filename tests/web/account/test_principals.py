@@ -113,13 +113,9 @@ def callers(world, sofia, alice, settings):
 def send(client, method, address, headers, data=None):
     """What a request is answered, and nothing of what it did."""
     client.cookies.pop("messages", None)
-    data = data or {}
     with undone():
-        answer = (
-            client.post(address, data, headers=headers)
-            if method == "post"
-            else getattr(client, method)(address, headers=headers)
-        )
+        sent = [data or {}] if method == "post" else []
+        answer = getattr(client, method)(address, *sent, headers=headers)
         if hasattr(answer, "streaming_content"):
             answer.close()
     return answer

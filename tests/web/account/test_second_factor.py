@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
 from django.contrib.auth.models import User
-from django.core.cache import cache
 from django.urls import reverse
 
 from dpweb import settings as as_installed
@@ -18,7 +17,6 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def _required(settings):
-    cache.clear()
     settings.REQUIRE_SECOND_FACTOR = ["reviewer"]
 
 
@@ -26,24 +24,18 @@ def test_an_installation_wants_one_of_reviewers_and_administrators_unless_told_o
     assert as_installed.REQUIRE_SECOND_FACTOR == ["reviewer", "administrator"]
 
 
-def test_recovery_codes_alone_are_no_second_factor(as_, sofia):
+def test_without_one_neither_pages_nor_the_admin_open_and_recovery_codes_alone_are_none(as_, sofia):
+    """`test_principals` calls every page and operation of the site."""
+    assert as_(sofia).get("/admin/").url == "/accounts/2fa/"
+    response = as_(sofia).get(reverse("review_queue"), headers={"HX-Request": "true"})
+    assert response["HX-Redirect"] == "/accounts/2fa/", "a script is led there as a whole page"
     RecoveryCodes.activate(sofia)
     assert as_(sofia).get(reverse("review_queue")).url == "/accounts/2fa/"
-
-
-def test_the_admin_waits_too(as_, sofia):
-    """So does every page and operation of the site, which `test_principals` calls."""
-    assert as_(sofia).get("/admin/").url == "/accounts/2fa/"
 
 
 def test_the_pages_of_one_s_own_account_stay_open(as_, sofia):
     for page in ("account_logout", "account_change_password", "mfa_index", "account_email"):
         assert as_(sofia).get(reverse(page)).status_code == 200, page
-
-
-def test_a_script_is_led_there_as_a_whole_page(as_, sofia):
-    response = as_(sofia).get(reverse("review_queue"), headers={"HX-Request": "true"})
-    assert response["HX-Redirect"] == "/accounts/2fa/"
 
 
 def test_others_need_none(as_, alice, client):

@@ -8,7 +8,6 @@ import pytest
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import User
 from django.core import mail
-from django.core.cache import cache
 from django.core.management import call_command
 from django.urls import reverse
 
@@ -20,12 +19,8 @@ from tests.web.pages import body, inline_code, words
 pytestmark = pytest.mark.django_db
 
 NEW = "an entirely different one"
+TWICE = {"password1": NEW, "password2": NEW}
 ASKED = {"name": "nightly job", "days": "30", "scope": "read"}
-
-
-@pytest.fixture(autouse=True)
-def _no_attempts_yet():
-    cache.clear()
 
 
 @pytest.fixture
@@ -38,46 +33,53 @@ def token(alice, bob):
 
 def change_on_the_page(client, alice):
     client.force_login(alice)
-    return client.post(
-        "/accounts/password/change/", {"oldpassword": PASSWORD, "password1": NEW, "password2": NEW}, follow=True
-    )
+    return client.post("/accounts/password/change/", {"oldpassword": PASSWORD, **TWICE}, follow=True)
 
 
 def change_by_mail(client, alice):
     client.post("/accounts/password/reset/", {"email": alice.email})
     link = re.search(r"http://testserver(/accounts/password/reset/key/\S+)", mail.outbox[0].body)[1]
     page = client.get(link, follow=True)
-    return client.post(page.redirect_chain[-1][0], {"password1": NEW, "password2": NEW}, follow=True)
+    return client.post(page.redirect_chain[-1][0], TWICE, follow=True)
 
 
 def change_in_the_admin(client, alice):
     root = User.objects.create_superuser("root", "root@example.org", PASSWORD)
     client.force_login(root)
     address = f"/admin/auth/user/{alice.pk}/password/"
-    return client.post(address, {"password1": NEW, "password2": NEW, "usable_password": "true"}, follow=True)
+    return client.post(address, TWICE | {"usable_password": "true"}, follow=True)
 
 
-def change_on_the_command_line(client, alice, monkeypatch):
-    monkeypatch.setattr("getpass.getpass", lambda *_, **__: NEW)
-    call_command("changepassword", "alice")
+def change_on_the_command_line(client, alice):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("getpass.getpass", lambda *_, **__: NEW)
+        call_command("changepassword", "alice")
 
 
 @pytest.mark.parametrize(
     "change", [change_on_the_page, change_by_mail, change_in_the_admin, change_on_the_command_line]
 )
-def test_a_new_password_ends_all_of_its_owner_s_tokens_wherever_it_is_set(client, alice, bob, token, change, request):
-    more = [request.getfixturevalue("monkeypatch")] if change is change_on_the_command_line else []
-    page = change(client, alice, *more)
+def test_a_new_password_ends_all_of_its_owner_s_tokens_wherever_it_is_set(client, alice, bob, token, change):
+    page = change(client, alice)
     alice.refresh_from_db()
     assert alice.check_password(NEW)
     assert services.tokens.use_token(token) is None
     assert [each.user for each in ApiToken.objects.all()] == [bob]
     event = AuditEvent.objects.get(detail="new password: 2 tokens revoked")
-    assert (event.action, event.name) == ("revoke token", "alice")
     actor = {change_on_the_page: "alice", change_in_the_admin: "root"}.get(change)
-    assert (event.actor.username if event.actor else None) == actor
+    assert (event.action, event.name, event.actor and event.actor.username) == ("revoke token", "alice", actor)
+    said = {change_on_the_page: [("alice", "new password")]}
+    said[change_by_mail] = [(None, "new password by a link in an e-mail")]
+    if change in said:
+        events = AuditEvent.objects.filter(action="password", name="alice")
+        assert list(events.values_list("actor__username", "detail")) == said[change]
     if page is not None:
         assert "With the old password, 2 tokens for programs were revoked." in words(page)
+
+
+def test_where_there_is_no_token_none_is_said_to_end(alice):
+    assert services.tokens.end_tokens(owner=alice, by=alice) == 0
+    assert not AuditEvent.objects.filter(action="revoke token").exists()
 
 
 def test_a_password_that_is_only_hashed_again_ends_no_token(client, alice, token, settings):
@@ -92,8 +94,8 @@ def test_a_password_that_is_only_hashed_again_ends_no_token(client, alice, token
     assert services.tokens.use_token(token) is not None
 
 
-def test_making_a_token_asks_for_the_password_again_and_then_makes_it_as_it_was_asked(as_, alice):
-    client = as_(alice)
+def test_making_a_token_asks_for_the_password_again_and_then_makes_it_as_it_was_asked(client, alice):
+    client.post("/accounts/login/", {"login": "alice", "password": PASSWORD})
     asked = client.post(reverse("tokens"), ASKED)
     assert asked.status_code == 302
     assert asked.url.startswith("/accounts/reauthenticate/")
@@ -106,11 +108,6 @@ def test_making_a_token_asks_for_the_password_again_and_then_makes_it_as_it_was_
     assert "no-store" in page["Cache-Control"]
     assert inline_code(page) == []
     assert f'action="{reverse("tokens")}"' in body(page), "the form on it does not go to the page of the password"
-
-
-def test_whoever_has_signed_in_just_now_is_asked_all_the_same(client, alice):
-    client.post("/accounts/login/", {"login": "alice", "password": PASSWORD})
-    assert client.post(reverse("tokens"), ASKED).url.startswith("/accounts/reauthenticate/")
 
 
 def test_revoking_a_token_asks_for_nothing(as_, alice, token):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import uuid
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -14,23 +13,13 @@ from django.utils import timezone
 
 from releases import services
 from releases.engine.errors import Cancelled
-from releases.ledger import entries, ledger, refusals, verification
-from releases.models import (
-    Attempt,
-    AuditEvent,
-    Budget,
-    EntryKind,
-    LedgerEntry,
-    Notice,
-    Release,
-    ReleaseState,
-    Session,
-    Upload,
-)
+from releases.ledger import entries, ledger, refusals
+from releases.models import Attempt, AuditEvent, Budget, EntryKind, Notice, Release, ReleaseState, Session, Upload
 from releases.publication import files
 from releases.services import attempts, execution, session_closing, uploads
 from releases.worker import leases, runner
 from tests.web.pages import words
+from tests.web.steps import execute, faults, submit
 
 pytestmark = pytest.mark.django_db
 
@@ -71,13 +60,27 @@ def broken(*args, **kwargs):
     raise RuntimeError("a row says: Mrs Smith, 43")
 
 
+@pytest.fixture
+def fail(monkeypatch):
+    """One attempt fails when the table is open; when the next is due."""
+
+    def attempt(release, error=broken):
+        with monkeypatch.context() as patched:
+            patched.setattr(runner, "run", error)
+            assert not execute(release)
+        release.refresh_from_db()
+        return release.next_attempt_at
+
+    return attempt
+
+
 def full(*args, **kwargs):
     raise OSError(28, "No space left on device")
 
 
 def make_session(dataset, alice):
     live = services.sessions.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="1")
-    services.releases.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
+    submit(live, alice)
     return live
 
 
@@ -93,7 +96,7 @@ def until_it_ends(release, clock):
     """Attempts, each when it is due, until the release waits no more; the seconds between them."""
     waited = []
     while True:
-        assert not services.execution.execute_release(release_id=release.pk)
+        assert not execute(release)
         release.refresh_from_db()
         if release.next_attempt_at is None:
             return waited
@@ -104,9 +107,7 @@ def until_it_ends(release, clock):
 def test_each_wait_is_four_times_the_last_up_to_a_cap_and_all_of_them_take_half_an_hour(queued, clock, monkeypatch):
     monkeypatch.setattr(runner, "run", broken)
     waited = until_it_ends(queued, clock)
-    least = [15, 60, 240, 900, 900]
-    assert len(waited) == len(least)
-    assert all(low <= each <= 1.25 * low for each, low in zip(waited, least, strict=True))
+    assert all(low <= each <= 1.25 * low for each, low in zip(waited, [15, 60, 240, 900, 900], strict=True))
     assert sum(waited) >= 30 * 60
     assert (queued.state, queued.attempts) == (ReleaseState.FAILED, 6)
 
@@ -115,21 +116,18 @@ def test_what_failed_together_does_not_come_back_together():
     assert len({leases.wait_after(1) for _ in range(20)}) > 10
 
 
-def test_no_worker_takes_it_before_its_time_however_often_it_is_told(queued, clock, monkeypatch):
-    with monkeypatch.context() as patched:
-        patched.setattr(runner, "run", broken)
-        services.execution.execute_release(release_id=queued.pk)
+def test_no_worker_takes_it_before_its_time_however_often_it_is_told(queued, clock, fail):
+    fail(queued)
     for seconds in (0, 1, 13):
         clock.forward(seconds)
-        assert not services.execution.execute_release(release_id=queued.pk)
+        assert not execute(queued)
         assert Release.objects.get().attempts == 1
     clock.forward(5)
-    assert services.execution.execute_release(release_id=queued.pk)
+    assert execute(queued)
 
 
-def test_the_message_is_sent_by_the_round_in_which_it_is_due_and_by_none_before(queued, clock, sent, monkeypatch):
-    monkeypatch.setattr(runner, "run", broken)
-    services.execution.execute_release(release_id=queued.pk)
+def test_the_message_is_sent_by_the_round_in_which_it_is_due_and_by_none_before(queued, clock, sent, fail):
+    fail(queued)
     assert services.execution.reconcile() == 0
     clock.forward(14)
     assert services.execution.reconcile() == 0
@@ -143,53 +141,41 @@ def test_a_killed_worker_s_release_waits_too_and_goes_to_the_next(queued, clock,
     assert execution._claim(queued.pk)
     clock.forward(settings.LEASE_SECONDS + 1)
     assert services.execution.reconcile() == 1
-    assert not services.execution.execute_release(release_id=queued.pk)
+    assert not execute(queued)
     clock.forward(AFTER_FIRST_WAIT)
     assert services.execution.reconcile() == 1
     assert sent == [queued.pk]
-    assert services.execution.execute_release(release_id=queued.pk)
+    assert execute(queued)
     assert [each.failure for each in Attempt.objects.order_by("pk")] == ["lost", ""]
 
 
-def test_the_wait_is_the_same_whatever_the_table_holds_and_whatever_went_wrong(make_dataset, make_queued, clock):
+def test_the_wait_is_the_same_whatever_the_table_holds_and_whatever_went_wrong(
+    make_dataset, make_queued, clock, fail, monkeypatch
+):
     """Chance alone, and the number of attempts, decide how long it is."""
-    jitter = iter([0.5, 0.5])
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("secrets.SystemRandom.random", lambda self: next(jitter))
-        waits = []
-        for content, error in (
-            (b"age,sex\n30,male\n", RuntimeError("x")),
-            (b"age,sex\n" + b"31,male\n" * 999, OSError()),
-        ):
-            release = make_queued(make_dataset(content=content))
-
-            def fail(*args, error=error, **kwargs):
-                raise error
-
-            with pytest.MonkeyPatch.context() as broken_now:
-                broken_now.setattr(runner, "run", fail)
-                services.execution.execute_release(release_id=release.pk)
-            release.refresh_from_db()
-            waits.append(release.next_attempt_at - clock.now)
+    monkeypatch.setattr("secrets.SystemRandom.random", lambda self: 0.5)
+    waits = []
+    for content, error in ((b"age,sex\n30,male\n", broken), (b"age,sex\n" + b"31,male\n" * 999, full)):
+        waits.append(fail(make_queued(make_dataset(content=content)), error) - clock.now)
     assert waits[0] == waits[1] == timedelta(seconds=15 * 1.125)
 
 
 def test_a_closing_waits_between_its_attempts(dataset, alice, clock, sent, monkeypatch):
     live = make_session(dataset, alice)
-    assert services.execution.execute_release(release_id=live.pk)
+    assert execute(live)
     session = Session.objects.get()
     services.sessions.ask_session(session=session, query={"sex": ["male"]}, by=alice)
     services.session_closing.close_session(session=session, by=alice)
     sent.clear()
     with monkeypatch.context() as patched:
         patched.setattr(files, "write", broken)
-        assert not services.execution.execute_release(release_id=live.pk)
+        assert not execute(live)
     assert session_closing.claim(live.pk) is None
     assert services.execution.reconcile() == 0
     clock.forward(AFTER_FIRST_WAIT)
     assert services.execution.reconcile() == 1
     assert sent == [live.pk]
-    assert services.execution.execute_release(release_id=live.pk)
+    assert execute(live)
 
 
 def test_an_upload_waits_between_its_attempts(alice, upload_file, clock, monkeypatch):
@@ -217,31 +203,26 @@ def test_a_table_that_is_away_for_a_while_burns_nothing_and_is_published_later(
     path.rename(away)
     for _ in range(20):
         for release in releases:
-            assert not services.execution.execute_release(release_id=release.pk)
+            assert not execute(release)
     assert set(Release.objects.values_list("state", "attempts")) == {("queued", 1)}
     assert "FileNotFoundError" in caplog.text
     away.rename(path)
     clock.forward(AFTER_FIRST_WAIT)
     assert services.execution.reconcile() == 8
     for release in releases:
-        assert services.execution.execute_release(release_id=release.pk)
+        assert execute(release)
         assert kinds(release) == [EntryKind.CHARGE]
 
 
-def test_one_attempt_that_opened_the_table_keeps_the_charge(queued, clock, monkeypatch):
-    with monkeypatch.context() as patched:
-        patched.setattr(runner, "run", broken)
-        assert not services.execution.execute_release(release_id=queued.pk)
-    queued.refresh_from_db()
-    clock.now = queued.next_attempt_at
+def test_one_attempt_that_opened_the_table_keeps_the_charge(queued, clock, fail):
+    clock.now = fail(queued)
     table_of(queued).unlink()
     until_it_ends(queued, clock)
-    assert queued.state == ReleaseState.FAILED
-    assert kinds(queued) == [EntryKind.CHARGE]
+    assert (queued.state, kinds(queued)) == (ReleaseState.FAILED, [EntryKind.CHARGE])
     assert "the charge stays" in queued.meaning
     # Of the attempt that opened it not even the kind of error is kept.
     assert [each.failure for each in Attempt.objects.order_by("pk")] == ["failed", *["FileNotFoundError"] * 5]
-    assert list(verification.verify(queued.dataset.budget)) == []
+    assert faults() == []
 
 
 def test_an_attempt_of_which_there_is_no_record_may_have_opened_the_table(queued, clock):
@@ -262,14 +243,14 @@ def test_that_it_is_opened_is_committed_before_it_is(queued, monkeypatch):
         return run(*args, **kwargs)
 
     monkeypatch.setattr(runner, "run", looked_at)
-    assert services.execution.execute_release(release_id=queued.pk)
+    assert execute(queued)
     assert seen == [True]
 
 
 def test_a_record_that_cannot_be_written_leaves_the_table_unopened(queued, monkeypatch):
     monkeypatch.setattr(attempts, "about_to_open", broken)
     monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the table was opened"))
-    assert not services.execution.execute_release(release_id=queued.pk)
+    assert not execute(queued)
     assert Attempt.objects.get().opened_at is None
 
 
@@ -286,7 +267,7 @@ def test_a_worker_that_wakes_up_when_the_charge_is_given_back_opens_nothing(queu
 
     monkeypatch.setattr(ledger, "remember", asleep)
     monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the table was opened"))
-    assert not services.execution.execute_release(release_id=queued.pk)
+    assert not execute(queued)
     queued.refresh_from_db()
     assert (queued.state, kinds(queued)) == (ReleaseState.FAILED, [EntryKind.CHARGE, EntryKind.RETURN])
     with pytest.raises(Cancelled):
@@ -314,71 +295,23 @@ def test_the_ledger_gives_nothing_back_of_what_may_have_been_read(queued, alice)
 def test_a_return_that_should_not_be_is_found(queued, clock):
     table_of(queued).unlink()
     until_it_ends(queued, clock)
-    budget = queued.dataset.budget
-    budget.refresh_from_db()
-    found = lambda: [fault.what for fault in verification.verify(budget)]  # noqa: E731
-    assert found() == []
+    assert faults() == []
     (first, *_) = Attempt.objects.order_by("pk")
     Attempt.objects.filter(pk=first.pk).update(opened_at=timezone.now())
-    assert [what for what in found() if "may have opened" in what]
+    assert [what for what in faults() if "may have opened" in what]
     Attempt.objects.update(opened_at=None)
     Release.objects.change(state=ReleaseState.PUBLISHED, result={})
-    assert [what for what in found() if "has not ended" in what]
+    assert [what for what in faults() if "has not ended" in what]
     Release.objects.change(state=ReleaseState.FAILED, result=None)
     first.delete()
-    assert [what for what in found() if "may have opened" in what]
+    assert [what for what in faults() if "may have opened" in what]
 
 
 def test_a_return_of_more_than_was_charged_is_found(queued, alice, monkeypatch):
     monkeypatch.setattr(entries, "opposite", lambda charged: (-2 * charged.epsilon, 0, 0, 0))
     services.releases.cancel_release(release=queued, by=alice)
     monkeypatch.undo()
-    assert [fault for fault in verification.verify(queued.dataset.budget) if "does not give back what" in fault.what]
-
-
-def test_a_full_disc_keeps_the_charge_since_data_were_read_and_publishes_once_there_is_room(queued, clock, monkeypatch):
-    def half(folder, **given):
-        folder.mkdir(parents=True)
-        (folder / "answers.csv").write_text("half of it")
-        full()
-
-    with monkeypatch.context() as patched:
-        patched.setattr(files, "write", half)
-        for _ in range(3):
-            assert not services.execution.execute_release(release_id=queued.pk)
-            queued.refresh_from_db()
-            clock.now = queued.next_attempt_at
-    assert (queued.state, queued.attempts, kinds(queued)) == (ReleaseState.QUEUED, 3, [EntryKind.CHARGE])
-    assert list((Path(files.settings.RELEASES_DIR) / str(queued.pk)).glob("*/*")) == []
-    assert services.execution.execute_release(release_id=queued.pk)
-    first = Release.objects.get()
-    assert not services.execution.execute_release(release_id=queued.pk)
-    assert (first.state, kinds(queued)) == (ReleaseState.PUBLISHED, [EntryKind.CHARGE])
-    assert Release.objects.get().result == first.result
-    assert len(list(files.folder_of(first).parent.iterdir())) == 1
-
-
-@pytest.fixture
-def upgraded(monkeypatch):
-    """The same plan costs more than it did."""
-
-    def upgrade():
-        price = execution.accountant.price
-        dearer = lambda events, **given: price([*events, *events], **given)  # noqa: E731
-        monkeypatch.setattr(execution.accountant, "price", dearer)
-
-    return upgrade
-
-
-def test_one_that_would_cost_something_else_now_is_asked_about_and_not_burned(queued, upgraded):
-    upgraded()
-    assert not services.execution.execute_release(release_id=queued.pk)
-    queued.refresh_from_db()
-    assert (queued.state, queued.attempts) == (ReleaseState.CANCELLED, 1)
-    assert kinds(queued) == [EntryKind.CHARGE, EntryKind.RETURN]
-    assert Attempt.objects.get().opened_at is None
-    assert "compare again" in Notice.objects.get(title="Cancelled: Release 1").text
-    assert AuditEvent.objects.get(action="cancel").actor is None
+    assert [what for what in faults() if "does not give back what" in what]
 
 
 @pytest.mark.parametrize(
@@ -395,20 +328,17 @@ def test_whatever_of_a_plan_cannot_be_made_again_is_asked_about(queued, change):
     plan = Release.objects.get().plan
     change(plan)
     Release.objects.change(plan=plan)
-    assert not services.execution.execute_release(release_id=queued.pk)
+    assert not execute(queued)
     assert Release.objects.get().state == ReleaseState.CANCELLED
     assert kinds(queued) == [EntryKind.CHARGE, EntryKind.RETURN]
-    (budget,) = {entry.budget for entry in LedgerEntry.objects.all()}
-    assert list(verification.verify(budget)) == []
+    assert faults() == []
 
 
-def test_where_an_earlier_attempt_read_something_the_charge_stays(queued, clock, monkeypatch, upgraded):
-    with monkeypatch.context() as patched:
-        patched.setattr(runner, "run", broken)
-        services.execution.execute_release(release_id=queued.pk)
-    queued.refresh_from_db()
-    clock.now = queued.next_attempt_at
-    upgraded()
+def test_where_an_earlier_attempt_read_something_the_charge_stays(queued, clock, fail, monkeypatch):
+    """Also where the same plan costs more than it did."""
+    clock.now = fail(queued)
+    price = execution.accountant.price
+    monkeypatch.setattr(execution.accountant, "price", lambda events, **given: price([*events, *events], **given))
     until_it_ends(queued, clock)
     assert (queued.state, kinds(queued)) == (ReleaseState.FAILED, [EntryKind.CHARGE])
 
@@ -419,7 +349,7 @@ def test_neither_page_nor_log_tells_when_an_attempt_failed_or_anything_of_the_er
     monkeypatch.setattr(runner, "run", broken)
     clock.now = datetime(2030, 5, 1, 14, 3, 50, tzinfo=timezone.get_default_timezone())
     with caplog.at_level(logging.DEBUG):
-        services.execution.execute_release(release_id=queued.pk)
+        execute(queued)
         # A browser signs in by the real time, so this is looked at without one.
         queued.refresh_from_db()
         assert "14:0" not in queued.meaning
@@ -450,17 +380,17 @@ def test_what_reads_nothing_to_the_end_gives_the_charge_back(queued, dataset, al
     assert kinds(release) == [EntryKind.CHARGE, EntryKind.RETURN]
     budget = Budget.objects.get()
     assert before.spent_epsilon - budget.totals.spent_epsilon == 10**12
-    assert list(verification.verify(budget)) == []
+    assert faults() == []
     error = "OSError" if what == "a full disc of the marks" else "FileNotFoundError"
     assert set(Attempt.objects.values_list("opened_at", "failure")) == {(None, error)}
     assert Notice.objects.filter(title__startswith="Failed: ", text__contains="the charge was given back").exists()
-    assert not services.execution.execute_release(release_id=release.pk)
+    assert not execute(release)
 
 
 def test_one_that_waits_and_read_nothing_can_be_cancelled(queued, alice):
     table_of(queued).unlink()
-    services.execution.execute_release(release_id=queued.pk)
+    execute(queued)
     queued.refresh_from_db()
     services.releases.cancel_release(release=queued, by=alice)
     assert kinds(queued) == [EntryKind.CHARGE, EntryKind.RETURN]
-    assert list(verification.verify(queued.dataset.budget)) == []
+    assert faults() == []

@@ -5,13 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import re
-import uuid
 from urllib.parse import urlencode
 
 import pytest
-from django.core import mail
-from django.core.cache import cache
-from django.db import connection
 from django.urls import reverse
 
 from releases import services
@@ -20,13 +16,9 @@ from releases.publication.files import guarded
 from tests.web.conftest import PASSWORD
 from tests.web.pages import body, words
 from tests.web.past_the_guards import lift
+from tests.web.steps import submit, without_triggers
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _no_attempts_yet():
-    cache.clear()
 
 
 def said(**wanted):
@@ -44,28 +36,13 @@ def test_signing_in_and_out(client, alice):
     assert said() == [("alice", "sign-in", "", ""), ("alice", "sign-out", "", "")]
 
 
-def test_a_new_password_by_form_and_by_e_mail(client, as_, alice):
-    new = "an entirely different one"
-    as_(alice).post("/accounts/password/change/", {"oldpassword": PASSWORD, "password1": new, "password2": new})
-    client.logout()
-    client.post("/accounts/password/reset/", {"email": "alice@example.org"})
-    link = re.search(r"http://testserver(/accounts/password/reset/key/\S+)", mail.outbox[-1].body)[1]
-    page = client.get(link, follow=True)
-    client.post(page.redirect_chain[-1][0], {"password1": PASSWORD, "password2": PASSWORD})
-    assert said(action="password") == [
-        ("alice", "password", "alice", "new password"),
-        ("–", "password", "alice", "new password by a link in an e-mail"),
-    ]
-
-
-def test_the_way_from_upload_to_download(client, as_, alice, sofia, published):
-    client = as_(alice)
-    client.post(reverse("visibility", args=[published.pk]), {"public": "yes"})
-    as_(None).get(reverse("download", args=[published.pk, "receipt.json"]))
-    client = as_(alice)
-    client.post(reverse("visibility", args=[published.pk]), {"public": "no"})
-    client.get(reverse("download", args=[published.pk, "receipt.json"]))
-    client.post(reverse("withdraw", args=[published.pk]))
+def test_the_way_from_upload_to_download(as_, alice, sofia, published):
+    receipt = reverse("download", args=[published.pk, "receipt.json"])
+    as_(alice).post(reverse("visibility", args=[published.pk]), {"public": "yes"})
+    as_(None).get(receipt)
+    as_(alice).post(reverse("visibility", args=[published.pk]), {"public": "no"})
+    as_(alice).get(receipt)
+    as_(alice).post(reverse("withdraw", args=[published.pk]))
     assert [(who, what, name) for who, what, name, _ in said() if what not in ("sign-in", "sign-out")] == [
         ("alice", "upload", "Survey"),
         ("alice", "declare", "Survey"),
@@ -98,7 +75,7 @@ def test_what_is_rolled_back_leaves_no_event(draft, alice):
     Budget.objects.update(is_frozen=True)
     before = AuditEvent.objects.count()
     with pytest.raises(Exception, match="frozen"):
-        services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
+        submit(draft, alice)
     assert AuditEvent.objects.count() == before
 
 
@@ -132,22 +109,14 @@ def test_a_filter_that_breaks_a_rule_says_so(as_, sofia):
         assert set(response.context["form"].errors) == {"action", "since"}
 
 
-STARTS = [
-    space + sign + "1+1" for space in ("", "\t", "\r", " ", "\u3000", "\ufeff", " \u200b") for sign in "=+-@＝＋－＠﹦⁺"
-]
-
-
-def test_text_that_a_spreadsheet_may_run_is_marked_whatever_spaces_and_widths_its_sign_has():
-    for text in STARTS:
-        assert guarded(text) == f"'{text}"
-
-
+SIGNS = "=+-@＝＋－＠﹦⁺"
+STARTS = [f"{space}{sign}1+1" for space in ("", "\t", "\r", " ", "\u3000", "\ufeff", " \u200b") for sign in SIGNS]
 NO_STARTS = ["", "a", " a", "-1", "+1.5", "-3 to 4", "1", "ж", "−5", "(1)", "'=1"]
 
 
-def test_other_text_and_numbers_are_written_as_they_are():
-    for text in NO_STARTS:
-        assert guarded(text) == text
+def test_text_that_a_spreadsheet_may_run_is_marked_whatever_spaces_and_widths_its_sign_has_and_no_other():
+    assert [guarded(text) for text in STARTS] == [f"'{text}" for text in STARTS]
+    assert [guarded(text) for text in NO_STARTS] == NO_STARTS
 
 
 def test_a_forged_ledger_is_said_to_be_so_until_it_verifies_and_a_changed_entry_at_once(as_, sofia, queued):
@@ -156,11 +125,7 @@ def test_a_forged_ledger_is_said_to_be_so_until_it_verifies_and_a_changed_entry_
     verified = as_(sofia).post("/review/ledger/", follow=True).context["verified"]
     assert not verified.is_sound
     assert "Survey: the spent amounts are not the sums of the entries" in verified.found
-    with connection.cursor() as cursor:
-        is_sqlite = connection.vendor == "sqlite"
-        cursor.execute(
-            "DROP TRIGGER ledger_no_update" if is_sqlite else "DROP TRIGGER ledger_append_only ON releases_ledgerentry"
-        )
+    without_triggers()
     LedgerEntry.objects.filter(kind="charge").update(epsilon=1)
     page = as_(sofia).get("/review/ledger/")
     assert [(row.number, row.is_whole) for row in page.context["rows"]] == [(2, False), (1, True)]

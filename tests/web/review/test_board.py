@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-import uuid
 from fractions import Fraction
 
 import pytest
@@ -16,15 +15,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from releases import services
-from releases.engine.accounting import accountant, filters
+from releases.engine.accounting import accountant, filters, tight_composition
 from releases.engine.accounting.events import PureEvent
 from releases.engine.accounting.filters import CLOSED, Caps, Policy, Totals
 from releases.engine.domain.privacy import NeighbouringRelation
 from releases.ledger import balances, refusals, reports
-from releases.models import AuditEvent, Budget, BudgetAlert, LedgerEntry, Notice, Organisation, share_of
+from releases.models import AuditEvent, Budget, BudgetAlert, LedgerEntry, Notice, share_of
 from releases.services.notices import choose_mail
 from tests.web.conftest import give, person
 from tests.web.pages import body, field_value, inline_code, words
+from tests.web.steps import again, execute, rule, submit
 
 pytestmark = pytest.mark.django_db
 
@@ -36,9 +36,9 @@ def spend(make_draft, alice):
     def charge(dataset, epsilon, *, run=False, by=None, times=1):
         for _ in range(times):
             release = make_draft(dataset, epsilon=epsilon)
-            services.releases.submit_release(release=release, key=uuid.uuid4(), by=by or alice, send=False)
+            submit(release, by or alice)
             if run:
-                assert services.execution.execute_release(release_id=release.pk)
+                assert execute(release)
         return release
 
     return charge
@@ -76,8 +76,6 @@ def test_a_charge_given_back_is_used_no_longer(dataset, spend, alice):
 
 
 amounts = st.integers(min_value=0, max_value=3 * 10**12) | st.just(CLOSED)
-
-
 deltas = st.integers(min_value=0, max_value=2 * 10**12) | st.just(CLOSED)
 
 
@@ -96,7 +94,7 @@ def test_all_is_used_exactly_when_no_branch_admits_a_release_without_a_delta(pol
 def test_a_delta_that_is_used_up_leaves_room_for_releases_without_one(make_dataset, make_draft, alice):
     dataset = make_dataset(epsilon="3", delta="0.000001")
     release = make_draft(dataset, epsilon="0.6", delta="0.0000001", mechanism="gaussian-queries")
-    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    submit(release, alice)
     row = reports.standings([Budget.objects.get()])[0]
     assert 0 < row.used <= 20.0
     assert float(row.left_text.removeprefix("epsilon ").removesuffix(" in one release")) >= 2.4
@@ -121,19 +119,11 @@ def test_what_is_shown_as_left_fits_and_what_is_shown_as_spent_is_no_less_than_i
     left = Fraction(said.removeprefix("epsilon ").split(",")[0])
     assert (left > 0) or share > Fraction(99, 100)
     if left:
-        price = accountant.price(
-            [PureEvent(epsilon=left)], delta=Fraction(0), neighbours=NeighbouringRelation.ADD_REMOVE
-        )
-        assert filters.admits(spent, price, caps)
+        given = {"delta": Fraction(0), "neighbours": NeighbouringRelation.ADD_REMOVE}
+        assert filters.admits(spent, accountant.price([PureEvent(epsilon=left)], **given), caps)
     if not balances.is_fine(spent, caps):
         # Plain sums: what is spent and what is left come to what was granted.
         assert 0 <= 2 - (Fraction(epsilon, 10**12) + left) < Fraction(1, 10**6)
-
-
-# --- the totals -------------------------------------------------------------------------------------------------------
-
-
-# --- over time, by person, by mechanism -------------------------------------------------------------------------------
 
 
 # --- filters and export -----------------------------------------------------------------------------------------------
@@ -177,50 +167,31 @@ def test_the_export_holds_the_numbers_of_the_page(two, as_, sofia):
     response = as_(sofia).get("/review/budgets.csv")
     assert response["Content-Disposition"] == 'attachment; filename="budgets.csv"'
     row = list(csv.DictReader(io.StringIO(body(response))))[1]
-    assert row == {
-        "budget": "Survey",
-        "owner": "alice",
-        "policy": "zcdp",
-        "epsilon": "2",
-        "delta": "0.000001",
-        "spent_percent": "0.0",
-        "reserved_percent": "50.0",
-        "left_percent": "50.0",
-        "spent_epsilon": "0",
-        "spent_delta": "0",
-        "spent_rho": "0",
-        "reserved_epsilon": "1",
-        "reserved_delta": "0",
-        "reserved_rho": "0.462117157261",
-        "strict_epsilon": "1",
-        "strict_delta": "0",
-        "strict_rho": "0.462117157261",
-        "left_epsilon": "1",
-        "left_delta": "",
-        "after_the_fact_epsilon": "1",
-        "after_the_fact_delta": "0",
-        "frozen": "no",
-        "frozen_reason": "",
-    }
+    of = {"budget": "Survey", "owner": "alice", "policy": "zcdp", "epsilon": "2", "delta": "0.000001"}
+    shares = {"spent_percent": "0.0", "reserved_percent": "50.0", "left_percent": "50.0"}
+    spent = {"spent_epsilon": "0", "spent_delta": "0", "spent_rho": "0"}
+    one = {"epsilon": "1", "delta": "0", "rho": "0.462117157261"}
+    reserved, strict = ({f"{what}_{name}": each for name, each in one.items()} for what in ("reserved", "strict"))
+    left = {"left_epsilon": "1", "left_delta": "", "after_the_fact_epsilon": "1", "after_the_fact_delta": "0"}
+    assert row == {**of, **shares, **spent, **reserved, **strict, **left, "frozen": "no", "frozen_reason": ""}
     assert AuditEvent.objects.filter(action="export", detail="budgets.csv").exists()
 
 
 def test_every_amount_of_the_export_is_a_number_that_a_spreadsheet_adds_up(two, make_dataset, spend, as_, sofia):
     fine = make_dataset(epsilon="9", delta="0.000001", content=b"person,age,sex\np1,30,male\np2,31,male\n")
-    for _ in range(8):
-        spend(fine, "0.25", run=True)
+    spend(fine, "0.25", run=True, times=8)
     services.budgets.freeze_budget(budget=fine.budget, by=sofia, reason="=A complaint.")
     rows = list(csv.DictReader(io.StringIO(body(as_(sofia).get("/review/budgets.csv")))))
-    for row in rows:
-        for head, value in row.items():
-            if head.endswith(("percent", "epsilon", "delta", "rho")) and value:
-                assert float(value) >= 0, (head, value)
+    numbers = ("percent", "epsilon", "delta", "rho")
+    assert all(float(each) >= 0 for row in rows for head, each in row.items() if each and head.endswith(numbers))
+    (row,) = reports.standings([again(fine.budget)])
+    # Where the finer sum counts, less is gone than the epsilons add up to.
+    assert (row.is_fine, row.spent_text, row.reserved_text) == (True, "epsilon 2", "")
+    assert row.spent < 100 * 2 / 9
+    assert row.left_text.endswith(" in one release")
     (frozen,) = [row for row in rows if row["frozen"] == "yes"]
     assert frozen["frozen_reason"] == "'=A complaint."
     assert sum(float(row["strict_epsilon"]) for row in rows) == 4
-
-
-# --- what was released ------------------------------------------------------------------------------------------------
 
 
 # --- freezing ---------------------------------------------------------------------------------------------------------
@@ -234,16 +205,16 @@ def test_freezing_needs_a_reason_and_keeps_it(dataset, draft, as_, sofia, alice)
     services.budgets.freeze_budget(budget=dataset.budget, by=sofia, reason="A second reason.")
     assert "A complaint." in as_(sofia).get(url).context["page"].frozen
     with pytest.raises(refusals.Frozen):
-        services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
+        submit(draft, alice)
     as_(sofia).post(url, {"action": "unfreeze", "reason": "Settled."})
-    assert services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
+    assert submit(draft, alice)
     said = AuditEvent.objects.filter(action__in=["freeze", "unfreeze"]).order_by("pk").values_list("actor", "detail")
     assert list(said) == [(sofia.pk, "A complaint."), (sofia.pk, "Settled.")]
 
 
 def test_reviewers_outside_the_deciding_group_cannot_freeze(dataset, group, as_, sofia, bob):
     give(bob, "reviewer")
-    Organisation.objects.create(upload_cap_bytes=2**30, reviewers=group)
+    rule(reviewers=group)
     url = reverse("budget_detail", args=[dataset.budget.pk])
     assert as_(sofia).post(url, {"action": "freeze", "reason": "No."}).status_code == 403
     assert not Budget.objects.get().is_frozen
@@ -257,6 +228,9 @@ def test_reviewers_outside_the_deciding_group_cannot_freeze(dataset, group, as_,
 def test_alerts_come_at_half_at_four_fifths_and_at_all_once_each(dataset, spend, told, settings):
     settings.ALERT_ADDRESSES = ["privacy@example.org"]
     said = []
+    with pytest.raises(refusals.InsufficientBudget):
+        spend(dataset, "2.5")
+    assert not BudgetAlert.objects.exists()
     for epsilon in ("0.999999", "0.000001", "0.2", "0.3", "0.1", "0.4"):
         with told():
             spend(dataset, epsilon)
@@ -278,12 +252,6 @@ def test_one_large_release_sends_one_e_mail(dataset, spend, told):
     assert sorted(BudgetAlert.objects.values_list("percent", flat=True)) == [50, 80]
 
 
-def test_a_charge_that_is_refused_raises_no_alert(dataset, spend):
-    with pytest.raises(refusals.InsufficientBudget):
-        spend(dataset, "2.5")
-    assert not BudgetAlert.objects.exists()
-
-
 def test_reviewers_hear_of_a_budget_that_runs_out_on_their_page_and_by_e_mail_if_they_want(dataset, spend, told, as_):
     tess, tom = person("tess", "reviewer"), person("tom", "reviewer")
     choose_mail(person=tom, wants_mail=False)
@@ -302,22 +270,13 @@ def test_only_members_of_the_deciding_group_hear_of_a_budget_that_runs_out(
 ):
     give(alice, "reviewer")
     give(bob, "reviewer")
-    Organisation.objects.create(upload_cap_bytes=2**30, reviewers=group)
+    rule(reviewers=group)
     with told():
         spend(dataset, "1")
     # Alice is a member too, and is told once, as the owner.
     assert sorted(message.to for message in mail.outbox) == [["alice@example.org"], ["bob@example.org"]]
     assert not Notice.objects.filter(person=sofia).exists()
     assert Notice.objects.get(person__username="alice").path == f"/datasets/{dataset.pk}/"
-
-
-def test_where_the_finer_sum_counts_less_is_gone_than_the_epsilons_add_up_to(make_dataset, spend):
-    spend(make_dataset(epsilon="9", delta="0.000001"), "0.25", run=True, times=8)
-    row = reports.standings([Budget.objects.get()])[0]
-    assert row.is_fine
-    assert (row.spent_text, row.reserved_text) == ("epsilon 2", "")
-    assert row.spent < 100 * 2 / 9
-    assert row.left_text.endswith(" in one release")
 
 
 def test_a_tighter_figure_is_shown_once_it_is_worked_out_and_the_page_itself_composes_nothing(
@@ -333,9 +292,7 @@ def test_a_tighter_figure_is_shown_once_it_is_worked_out_and_the_page_itself_com
         return row.strict, row.after
 
     with monkeypatch.context() as patched:
-        patched.setattr(
-            "releases.engine.accounting.tight_composition.planned", lambda *a, **k: pytest.fail("worked out")
-        )
+        patched.setattr(tight_composition, "planned", lambda *_, **__: pytest.fail("worked out"))
         page = client.get("/review/budgets/", {"dataset": "Surv"})
         assert 'hx-get="?dataset=Surv&amp;tighter=1" hx-trigger="load"' in body(page)
         assert '<a href="?dataset=Surv&amp;tighter=1">' in body(page), "without JavaScript"
@@ -350,9 +307,7 @@ def test_a_tighter_figure_is_shown_once_it_is_worked_out_and_the_page_itself_com
     assert found == sorted(found)
     assert found[0] <= 0.8
     with monkeypatch.context() as patched:
-        patched.setattr(
-            "releases.engine.accounting.tight_composition.planned", lambda *a, **k: pytest.fail("worked out before")
-        )
+        patched.setattr(tight_composition, "planned", lambda *_, **__: pytest.fail("worked out before"))
         assert shown() == ("epsilon 0.8", "epsilon 0.799827, delta 0.000001")
         assert "hx-get" not in body(client.get("/review/budgets/"))
         row = reports.standings([Budget.objects.get()])[0]
@@ -365,8 +320,7 @@ def test_a_tighter_figure_is_shown_once_it_is_worked_out_and_the_page_itself_com
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [{"since": "2026-11-23", "until": "2026-11-20"}, {"since": "soon", "person": "nobody"}],
+    "wrong", [{"since": "2026-11-23", "until": "2026-11-20"}, {"since": "soon", "person": "nobody"}]
 )
 def test_a_filter_that_is_wrong_filters_nothing_and_keeps_what_was_typed(two, as_, sofia, wrong):
     page = as_(sofia).get("/review/budgets/", wrong)

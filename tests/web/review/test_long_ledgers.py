@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from datetime import timedelta
 from fractions import Fraction
+from operator import add
 
 import pytest
 from django.db import connection
@@ -12,14 +12,13 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from releases.engine.accounting.events import PureEvent
 from releases.engine.accounting.filters import Totals
-from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
-from releases.ledger import ledger, reports, verification
+from releases.ledger import reports, verification
 from releases.models import Budget, LedgerEntry, Release
 from releases.models.release_contents import ReleaseResult
 from tests.web.pages import body
 from tests.web.past_the_guards import lift
+from tests.web.steps import charge as book
 
 pytestmark = pytest.mark.django_db
 
@@ -35,68 +34,41 @@ def charge(make_dataset, alice, bob, monkeypatch):
     budget = Budget.objects.get(pk=dataset.budget.pk)
 
     def new_release(number, state):
-        return Release(
-            dataset=dataset,
-            title="Tables",
-            state=state,
-            submitted_by=alice,
-            mechanism=f"kind {number % 2}",
-            stored_result=ReleaseResult.objects.create(content={"receipt": {"answers": 1}}),
-        )
+        made = {"mechanism": f"kind {number % 2}", "state": state, "submitted_by": alice}
+        result = ReleaseResult.objects.create(content={"receipt": {"answers": 1}})
+        return Release(dataset=dataset, title="Tables", stored_result=result, **made)
 
     first = new_release(1, "queued")
     first.save()
-    ledger.charge(
-        release=first,
-        unit=PrivacyUnit(),
-        neighbours=NeighbouringRelation.ADD_REMOVE,
-        events=[PureEvent(epsilon=Fraction(1, 10**6))],
-        delta=Fraction(0),
-        key=uuid.uuid4(),
-        actor=alice,
-    )
+    book(first, Fraction(1, 10**6), alice)
     # Entries are copied in here, past the ledger.
     for guard in ("budget_moves_with_an_entry", "ledgerentry_no_replace"):
         lift(guard)
     model = LedgerEntry.objects.get(release=first)
 
-    def more(count, state="published", *, days=0):
-        """Each entry so many days after the one before."""
+    def more(count, state="published"):
         Release.objects.filter(pk=first.pk).update(state=state)
         budget.refresh_from_db()
         states = ["cancelled" if number % 7 == 3 else state for number in range(count)]
         releases = [new_release(number, each) for number, each in enumerate(states)]
         Release.objects.bulk_create(releases)
-        entries, sequence, spent = [], budget.sequence, budget.totals.amounts()
-        orders = list(budget.totals.spent_orders)
+        entries, spent, orders = [], budget.totals.amounts(), list(budget.totals.spent_orders)
         for number, release in enumerate(releases):
             times = number % 5 + 1
+            shared = {"budget": budget, "release": release, "actor": alice if number % 3 else bob}
+            shared |= {"detail": model.detail, "made_at": timezone.now(), "previous": model.previous}
             for sign in (1, -1) if number % 7 == 3 else (1,):
-                sequence += 1
                 amounts = {column: sign * times * getattr(model, column) for column in ("epsilon", "rho")}
-                entries.append(
-                    LedgerEntry(
-                        budget=budget,
-                        sequence=sequence,
-                        kind="charge" if sign > 0 else "return",
-                        key=uuid.uuid4(),
-                        release=release,
-                        actor=alice if number % 3 else bob,
-                        detail=model.detail,
-                        made_at=timezone.now() + timedelta(days=days * number),
-                        previous=model.previous,
-                        hash=uuid.uuid4().hex * 2,
-                        orders=[times * each for each in model.orders] if sign > 0 else None,
-                        **amounts,
-                    )
-                )
+                more_orders = [sign * times * each for each in model.orders]
+                own = {"kind": "charge", "orders": more_orders} if sign > 0 else {"kind": "return", "orders": None}
+                own |= {"key": uuid.uuid4(), "hash": uuid.uuid4().hex * 2}
+                entries.append(LedgerEntry(sequence=budget.sequence + len(entries) + 1, **shared, **own, **amounts))
                 for column, amount in amounts.items():
                     spent[f"spent_{column}"] += amount
-                orders = [sum_ + sign * times * each for sum_, each in zip(orders, model.orders, strict=True)]
+                orders = list(map(add, orders, more_orders))
         LedgerEntry.objects.bulk_create(entries)
-        Budget.objects.filter(pk=budget.pk).update(
-            sequence=sequence, head=uuid.uuid4().hex * 2, spent_orders=orders, **spent
-        )
+        last = {"sequence": entries[-1].sequence, "head": uuid.uuid4().hex * 2}
+        Budget.objects.filter(pk=budget.pk).update(**last, spent_orders=orders, **spent)
         return Budget.objects.get(pk=budget.pk)
 
     return more
@@ -106,10 +78,8 @@ def test_a_budget_s_page_and_the_export_do_not_grow_with_the_ledger(charge, as_,
     monkeypatch.setattr(verification, "verify", lambda budget: pytest.fail("it reads the whole ledger"))
     monkeypatch.setattr(reports, "work_out", lambda budgets: pytest.fail("it composes all that was charged"))
     client, found = as_(sofia), {}
-    before = 0
-    for size in (10, 150, 800):
-        budget = charge(size - before)
-        before = size
+    for size, more in ((10, 10), (150, 140), (800, 650)):
+        budget = charge(more)
         for name, url in (("page", reverse("budget_detail", args=[budget.pk])), ("export", reverse("board_csv"))):
             client.get(url)
             with CaptureQueriesContext(connection) as queries:

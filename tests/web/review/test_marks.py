@@ -17,11 +17,12 @@ from django.urls import reverse
 
 from releases import checks, services
 from releases.engine.accounting.filters import CLOSED, Policy, Totals
-from releases.ledger import chain, high_water_marks, ledger, record, refusals, stale_ledger, verification
+from releases.ledger import chain, high_water_marks, ledger, record, refusals, stale_ledger
 from releases.models import AuditEvent, Budget, EntryKind, Installation, LedgerEntry, Release, ReleaseState
 from releases.publication import files
 from releases.worker import runner
 from tests.web.pages import words
+from tests.web.steps import execute, faults, submit
 
 pytestmark = pytest.mark.django_db
 
@@ -38,8 +39,8 @@ def live(dataset, alice):
     made = services.sessions.draft_session(
         dataset=dataset, by=alice, title="Ask", epsilon="1", options={"questions": 50}
     )
-    services.releases.submit_release(release=made, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execution.execute_release(release_id=made.pk)
+    submit(made, alice)
+    assert execute(made)
     made.refresh_from_db()
     services.sessions.ask_session(session=made.session, query={"sex": ["female"]}, by=alice)
     return made.session
@@ -59,9 +60,8 @@ def _raise_all(barrier, folder, budgets, number):
     settings.MARKS_DIR = folder
     for budget in budgets:
         barrier.wait()
-        high_water_marks.raise_to(
-            budget, high_water_marks.Mark(sequence=number, hash=str(number), totals=Totals(spent_epsilon=number))
-        )
+        mark = high_water_marks.Mark(sequence=number, hash=str(number), totals=Totals(spent_epsilon=number))
+        high_water_marks.raise_to(budget, mark)
 
 
 def test_eight_processes_that_raise_one_mark_at_once_never_leave_it_too_low(settings):
@@ -69,11 +69,8 @@ def test_eight_processes_that_raise_one_mark_at_once_never_leave_it_too_low(sett
     for budget in budgets:
         high_water_marks.begin(budget)
     context = multiprocessing.get_context("fork")
-    barrier = context.Barrier(8)
-    processes = [
-        context.Process(target=_raise_all, args=(barrier, str(settings.MARKS_DIR), budgets, number))
-        for number in range(1, 9)
-    ]
+    given = context.Barrier(8), str(settings.MARKS_DIR), budgets
+    processes = [context.Process(target=_raise_all, args=(*given, number)) for number in range(1, 9)]
     for process in processes:
         process.start()
     for process in processes:
@@ -85,29 +82,27 @@ def test_eight_processes_that_raise_one_mark_at_once_never_leave_it_too_low(sett
 def test_a_line_that_a_crash_has_cut_off_is_no_line_and_the_next_is_whole(settings):
     release = uuid.uuid4()
     high_water_marks.note_claim(release, 1)
-    for name in ("record.jsonl", f"releases/{release}.jsonl"):
-        with (Path(settings.MARKS_DIR) / name).open("a") as file:
+    older = Path(settings.MARKS_DIR) / "releases" / f"{release}.jsonl"
+    for path in (Path(settings.MARKS_DIR) / "record.jsonl", older):
+        with path.open("a") as file:
             file.write('{"answer": 1')
     assert high_water_marks.story(release) == high_water_marks.Story(claims=1)
     high_water_marks.note_answer(release, 1)
     assert high_water_marks.story(release) == high_water_marks.Story(claims=1, answers=1)
-    older = (Path(settings.MARKS_DIR) / "releases" / f"{release}.jsonl").read_text()
-    assert older == '{"claim": 1}\n{"answer": 1}\n'
+    assert older.read_text() == '{"claim": 1}\n{"answer": 1}\n'
 
 
 @pytest.mark.parametrize("line", ["{", "[]", "{}", '{"what": 1}', '{"claim": "x"}', '{"published": 1}', "\xff"])
 def test_a_whole_line_that_says_nothing_is_an_error(settings, line):
     """In the record, and in what an older version wrote."""
-    release = uuid.uuid4()
+    release, folder = uuid.uuid4(), Path(settings.MARKS_DIR)
     chain.belong_to(Installation.own().key)
-    with (Path(settings.MARKS_DIR) / "releases" / f"{release}.jsonl").open("a", encoding="latin-1") as file:
-        file.write(f"{line}\n")
-    with pytest.raises(high_water_marks.Unreadable):
-        high_water_marks.story(release)
-    high_water_marks.note_claim(uuid.uuid4(), 1)
-    with pytest.raises(high_water_marks.Unreadable):
-        high_water_marks.story(release)
-    with (Path(settings.MARKS_DIR) / "record.jsonl").open("a", encoding="latin-1") as file:
+    (folder / "releases" / f"{release}.jsonl").write_text(f"{line}\n", encoding="latin-1")
+    for _ in range(2):
+        with pytest.raises(high_water_marks.Unreadable):
+            high_water_marks.story(release)
+        high_water_marks.note_claim(uuid.uuid4(), 1)
+    with (folder / "record.jsonl").open("a", encoding="latin-1") as file:
         file.write(f"{line}\n")
     with pytest.raises(high_water_marks.Unreadable):
         chain.read()
@@ -120,12 +115,8 @@ def test_a_sum_that_a_mark_does_not_state_is_no_room_and_one_that_is_not_known_h
     (Path(settings.MARKS_DIR) / f"{budget}.json").write_text(
         '{"sequence": 2, "hash": "x", "totals": {"spent_epsilon": 5, "spent_of_later": 7}}'
     )
-    assert high_water_marks.read(budget).totals == replace(Totals(spent_epsilon=5), **_all_but_epsilon())
-
-
-def _all_but_epsilon():
-    unknown = {column: CLOSED for column in Totals().amounts() if column != "spent_epsilon"}
-    return {**unknown, "spent_orders": (CLOSED,) * len(Totals().spent_orders)}
+    closed = dict.fromkeys(Totals().amounts(), CLOSED) | {"spent_orders": (CLOSED,) * len(Totals().spent_orders)}
+    assert high_water_marks.read(budget).totals == Totals(**closed | {"spent_epsilon": 5})
 
 
 def test_a_mark_that_is_gone_is_not_made_again_by_the_next_entry(dataset):
@@ -137,19 +128,19 @@ def test_a_mark_that_is_gone_is_not_made_again_by_the_next_entry(dataset):
 
 
 def test_an_attempt_is_remembered_before_the_table_is_opened(queued, monkeypatch):
-    seen = []
-    run = runner.run
-    monkeypatch.setattr(
-        runner,
-        "run",
-        lambda *args, **given: seen.append(high_water_marks.story(queued.pk).claims) or run(*args, **given),
-    )
-    assert services.execution.execute_release(release_id=queued.pk)
+    seen, run = [], runner.run
+
+    def looked_at(*args, **given):
+        seen.append(high_water_marks.story(queued.pk).claims)
+        return run(*args, **given)
+
+    monkeypatch.setattr(runner, "run", looked_at)
+    assert execute(queued)
     assert seen == [1]
 
 
 def test_every_file_of_a_publication_is_remembered_with_its_digest_before_the_commit(queued):
-    assert services.execution.execute_release(release_id=queued.pk)
+    assert execute(queued)
     told, release = high_water_marks.story(queued.pk).published, known()
     assert told.folder == release.folder
     assert {*told.files, files.COMPLETE} == {path.name for path in files.folder_of(release).iterdir()}
@@ -166,10 +157,10 @@ def test_a_worker_that_ends_between_what_is_remembered_and_the_commit_leads_to_t
 
     with monkeypatch.context() as patched:
         patched.setattr(high_water_marks, "note_published", killed)
-        assert not services.execution.execute_release(release_id=queued.pk)
+        assert not execute(queued)
     assert known().state == ReleaseState.QUEUED
     monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("data were touched again"))
-    assert services.execution.execute_release(release_id=queued.pk)
+    assert execute(queued)
     assert high_water_marks.story(queued.pk).published.folder == known().folder
     assert (known().state, known().attempts) == (ReleaseState.PUBLISHED, 2)
     assert known().result["receipt"]["answers"] == len(files.read_answers(files.folder_of(known())))
@@ -178,12 +169,12 @@ def test_a_worker_that_ends_between_what_is_remembered_and_the_commit_leads_to_t
 
 def test_a_release_whose_remembered_files_were_changed_fails_and_touches_no_data(queued, monkeypatch, settings):
     settings.MAX_ATTEMPTS = 3
-    assert services.execution.execute_release(release_id=queued.pk)
+    assert execute(queued)
     Release.objects.change(state=ReleaseState.QUEUED, result=None, folder="")
     told = high_water_marks.story(queued.pk).published
     (files.folder_of(Release(folder=told.folder)) / "answers.csv").write_text("other")
     monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("data were touched again"))
-    assert [services.execution.execute_release(release_id=queued.pk) for _ in range(2)] == [False] * 2
+    assert [execute(queued) for _ in range(2)] == [False] * 2
     assert known().state == ReleaseState.FAILED
     assert not LedgerEntry.objects.filter(kind=EntryKind.RETURN).exists()
 
@@ -191,7 +182,7 @@ def test_a_release_whose_remembered_files_were_changed_fails_and_touches_no_data
 def test_what_a_worker_had_begun_is_neither_run_again_nor_given_back(queued, alice, sofia, as_, monkeypatch):
     high_water_marks.note_claim(queued.pk, 1)
     monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("data were touched again"))
-    assert not services.execution.execute_release(release_id=queued.pk)
+    assert not execute(queued)
     with pytest.raises(services.release_inputs.Refusal, match="Its charge stays"):
         services.releases.cancel_release(release=queued, by=alice)
     assert (known().state, known().attempts) == (ReleaseState.QUEUED, 0)
@@ -212,15 +203,11 @@ def test_the_ledger_itself_gives_nothing_back_of_what_a_worker_had_begun(queued,
     assert not LedgerEntry.objects.filter(kind=EntryKind.RETURN).exists()
 
 
-def test_a_release_that_was_cancelled_once_is_not_run(queued):
+def test_a_release_that_was_cancelled_once_is_not_run_and_its_cancellation_can_be_made_again(queued, alice):
+    """It was not committed: where it was, the budget's mark is ahead of the ledger."""
     high_water_marks.note_cancelled(queued.pk)
-    assert not services.execution.execute_release(release_id=queued.pk)
+    assert not execute(queued)
     assert (known().state, known().attempts) == (ReleaseState.QUEUED, 0)
-
-
-def test_a_cancellation_that_was_not_committed_can_be_made_again(queued, alice):
-    """Where it was committed, the budget's mark is ahead of the ledger."""
-    high_water_marks.note_cancelled(queued.pk)
     services.releases.cancel_release(release=queued, by=alice)
     assert known().state == ReleaseState.CANCELLED
     assert audited() == ""
@@ -237,7 +224,7 @@ def test_a_session_that_had_answered_more_answers_nothing_and_is_closed_by_a_rev
     assert "it had answered 4 questions" in audited()
     services.restoring.restore_ledger(budget=live.release.dataset.budget, by=sofia)
     assert known().state == ReleaseState.CLOSING
-    assert services.execution.execute_release(release_id=live.pk)
+    assert execute(live)
     assert (known().state, audited()) == (ReleaseState.PUBLISHED, "")
 
 
@@ -253,27 +240,17 @@ def test_every_answer_is_remembered_and_a_repeated_one_is_none(live, alice):
 
 def test_a_session_that_was_open_is_not_opened_again(live, alice):
     Release.objects.update(state=ReleaseState.QUEUED)
-    assert not services.execution.execute_release(release_id=live.pk)
+    assert not execute(live)
     assert "it was open" in audited()
 
 
-def test_nothing_of_a_budget_goes_on_while_its_mark_is_ahead(queued, live, make_draft, alice, sofia):
+def test_nothing_of_a_budget_goes_on_while_its_mark_is_ahead(queued, refused, alice, sofia):
     budget = Budget.objects.get()
     high_water_marks.put(budget.pk, replace(ledger._mark_of(budget), sequence=budget.sequence + 1))
-    assert not services.execution.execute_release(release_id=queued.pk)
-    draft, refusal = make_draft(queued.dataset, epsilon="0.1"), services.release_inputs.Refusal
-    for refused, act in (
-        (refusal, lambda: services.releases.cancel_release(release=queued, by=alice)),
-        (refusal, lambda: services.sessions.ask_session(session=live, query={"sex": ["male"]}, by=alice)),
-        (refusal, lambda: services.session_closing.close_session(session=live, by=alice, send=False)),
-        (refusals.LedgerWentBack, lambda: ledger.grant(budget=budget, epsilon="5", delta="0.000001", actor=sofia)),
-        (
-            refusals.LedgerWentBack,
-            lambda: services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False),
-        ),
-    ):
-        with pytest.raises(refused, match=r"Nothing goes on until a reviewer has looked at it"):
-            act()
+    assert not execute(queued)
+    assert len(refused()) == 5
+    with pytest.raises(refusals.LedgerWentBack, match="Nothing goes on until a reviewer has looked at it"):
+        ledger.grant(budget=budget, epsilon="5", delta="0.000001", actor=sofia)
 
 
 def test_what_was_granted_after_the_backup_is_granted_again_with_what_was_spent_of_it(
@@ -288,12 +265,12 @@ def test_what_was_granted_after_the_backup_is_granted_again_with_what_was_spent_
     budget.refresh_from_db()
     assert (budget.epsilon, budget.spent_epsilon, budget.sequence) == ("8", 7 * 10**12, 10)
     assert high_water_marks.read(budget.pk).sequence == 10
-    assert list(verification.verify(budget)) == []
+    assert faults() == []
 
 
 def test_the_marks_of_another_database_stop_everything_and_are_no_reviewer_s_to_take(queued, alice, sofia, as_):
     chain.belong_to(uuid.uuid4())
-    assert not services.execution.execute_release(release_id=queued.pk)
+    assert not execute(queued)
     assert "the marks folder belongs to another database; set MARKS_DIR" in audited()
     with pytest.raises(services.release_inputs.Refusal, match=r"belongs to another database.*MARKS_DIR"):
         services.releases.cancel_release(release=queued, by=alice)
@@ -306,7 +283,7 @@ def test_the_marks_of_another_database_stop_everything_and_are_no_reviewer_s_to_
 def test_a_draft_that_had_been_run_is_not_submitted_again(draft, alice, sofia, as_):
     high_water_marks.note_claim(draft.pk, 1)
     with pytest.raises(refusals.LedgerWentBack, match="a worker had begun it"):
-        services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
+        submit(draft, alice)
     services.restoring.restore_ledger(budget=draft.dataset.budget, by=sofia)
     assert known().state == ReleaseState.FAILED
     assert as_(alice).get(reverse("release_detail", args=[draft.pk])).status_code == 200
@@ -333,28 +310,35 @@ def test_the_page_says_what_is_missing_and_a_reviewer_lets_it_go_on(queued, live
     assert AuditEvent.objects.filter(action="restore", actor=sofia).count() == 2
 
 
-def test_who_is_refused_learns_nothing_of_other_populations_and_reviewers_do(
-    queued, live, make_draft, alice, sofia, as_
-):
+@pytest.fixture
+def refused(queued, live, make_draft, alice, sofia):
+    """What everybody is told who wants anything to go on."""
+    draft = make_draft(queued.dataset, epsilon="0.1")
+    more = {"epsilon": "12", "delta": "0.000001", "policy": Policy.ZCDP, "reason": "More years."}
+    asked = services.budgets.request_budget(dataset=queued.dataset, by=alice, **more)
+
+    def told():
+        said, refusal = [], services.release_inputs.Refusal
+        for kind, act in (
+            (refusal, lambda: services.releases.cancel_release(release=queued, by=alice)),
+            (refusal, lambda: services.sessions.ask_session(session=live, query={"sex": ["male"]}, by=alice)),
+            (refusal, lambda: services.session_closing.close_session(session=live, by=alice, send=False)),
+            (refusals.LedgerWentBack, lambda: submit(draft, alice)),
+            (refusals.LedgerWentBack, lambda: services.budgets.approve_request(request=asked, by=sofia)),
+        ):
+            with pytest.raises(kind) as error:
+                act()
+            assert "Nothing goes on until a reviewer has looked at it" in str(error.value)
+            said.append(str(error.value))
+        return said
+
+    return told
+
+
+def test_who_is_refused_learns_nothing_of_other_populations_and_reviewers_do(refused, sofia, as_):
     other = replace(ledger._mark_of(Budget.objects.get()), sequence=3, name="Diagnoses of 1987")
     high_water_marks.put(uuid.uuid4(), other)
-    draft = make_draft(queued.dataset, epsilon="0.1")
-    asked = services.budgets.request_budget(
-        dataset=queued.dataset, epsilon="12", delta="0.000001", policy=Policy.ZCDP, reason="More years.", by=alice
-    )
-    said = []
-    for act in (
-        lambda: services.releases.cancel_release(release=queued, by=alice),
-        lambda: services.sessions.ask_session(session=live, query={"sex": ["male"]}, by=alice),
-        lambda: services.session_closing.close_session(session=live, by=alice, send=False),
-        lambda: services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False),
-        lambda: services.budgets.approve_request(request=asked, by=sofia),
-    ):
-        with pytest.raises(
-            (services.release_inputs.Refusal, refusals.LedgerWentBack), match=r"reviewer has looked at it"
-        ) as refused:
-            act()
-        said.append(str(refused.value))
+    said = refused()
     assert not [each for each in said if "Diagnoses" in each or "spent" in each or re.search(r"[0-9a-f]{8}-", each)]
     assert "database does not: Diagnoses of 1987" in words(as_(sofia).get(reverse("backups")))
 
@@ -378,11 +362,14 @@ def test_the_place_of_the_marks_is_warned_about_where_a_backup_would_take_it_bac
     assert checks.marks_are_no_part_of_a_backup(None) == []
 
 
+def upgrade():
+    import_module("releases.migrations.0024_marks").mark_what_stands(apps, None)
+
+
 def test_an_upgrade_writes_the_marks_that_stand_once_and_from_then_on_a_missing_one_is_a_loss(dataset, settings):
-    upgrade = import_module("releases.migrations.0024_marks").mark_what_stands
     shutil.rmtree(settings.MARKS_DIR)
     Installation.objects.all().delete()
-    upgrade(apps, None)
+    upgrade()
     # Whose it is and which tables it is for is added when the budget is charged next.
     without = replace(ledger._mark_of(dataset.budget), owner=None, tables=())
     assert high_water_marks.read(dataset.budget.pk) == without
@@ -392,7 +379,7 @@ def test_an_upgrade_writes_the_marks_that_stand_once_and_from_then_on_a_missing_
     # A backup from before the upgrade is put back, and upgraded again.
     Installation.objects.all().delete()
     high_water_marks._path(dataset.budget.pk).unlink()
-    upgrade(apps, None)
+    upgrade()
     assert "its mark is missing" in audited()
 
 
@@ -401,7 +388,7 @@ def test_an_upgrade_leaves_a_mark_that_is_ahead_as_it_is(dataset):
     high_water_marks.put(dataset.budget.pk, ahead)
     Installation.objects.all().delete()
     chain.folder().joinpath("installation.json").unlink()
-    import_module("releases.migrations.0024_marks").mark_what_stands(apps, None)
+    upgrade()
     assert high_water_marks.read(dataset.budget.pk) == ahead
 
 
@@ -416,12 +403,6 @@ def test_no_line_tells_more_than_numbers_and_digests_of_what_is_published(live, 
     told = (Path(settings.MARKS_DIR) / "releases" / f"{live.pk}.jsonl").read_text().splitlines()
     assert told[:3] == ['{"claim": 1}', '{"opened": true}', '{"answer": 1}']
     assert len(told) == 4
-
-
-def test_behind_says_nothing_of_what_has_never_begun(make_dataset):
-    dataset = make_dataset(epsilon="")
-    assert stale_ledger.refusal(dataset.budget) == ""
-    assert list(stale_ledger.installation()) == []
 
 
 def test_a_process_that_has_seen_clean_results_looks_again_at_those_of_an_older_database(settings, tmp_path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
-
 import pytest
 from django.urls import reverse
 
@@ -11,25 +9,18 @@ from releases import services
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.errors import InvalidInput
-from releases.ledger import verification
-from releases.models import BudgetRequest, EntryKind, LedgerEntry, Notice, Organisation, Release, ReleaseRequest
+from releases.models import BudgetRequest, EntryKind, LedgerEntry, Notice, Release, ReleaseRequest
 from tests.web.conftest import CSV, give, person
 from tests.web.pages import body, field_value, words
+from tests.web.steps import again, execute, faults, rule, submit
 from tests.web.undoing import rolled_back
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def decide_by(db):
-    """Set what the organisation decides."""
-
-    def change(**values):
-        return Organisation.objects.update_or_create(
-            pk=1, defaults={"upload_cap_bytes": 2**30, "review_above": "0.5"} | values
-        )
-
-    return change
+@pytest.fixture(autouse=True)
+def _review_above(db):
+    rule(review_above="0.5")
 
 
 @pytest.fixture
@@ -39,13 +30,10 @@ def rita(db):
 
 
 @pytest.fixture
-def waiting(decide_by, dataset, make_draft, alice):
+def waiting(dataset, make_draft, alice):
     """A release of epsilon 1 that waits for a reviewer."""
-    decide_by()
     release = make_draft(dataset)
-    services.releases.submit_release(
-        release=release, key=uuid.uuid4(), by=alice, reason="For the yearbook.", send=False
-    )
+    submit(release, alice, reason="For the yearbook.")
     return release.reviews.get()
 
 
@@ -62,30 +50,21 @@ def decide(as_, sofia):
     return post
 
 
-# --- releases above the threshold -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("threshold", "waits"), [("", False), ("1", False), ("0.999999999999", True), ("0", True)])
-def test_only_a_release_above_the_threshold_waits(decide_by, dataset, make_draft, alice, threshold, waits):
-    decide_by(review_above=threshold)
+def test_only_a_release_above_the_threshold_waits(dataset, make_draft, alice, threshold, waits):
+    rule(review_above=threshold)
     release = make_draft(dataset)
-    entry = services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    entry = submit(release, alice)
     assert (entry is None) == waits
     assert release.state == ("awaiting review" if waits else "queued")
     assert charges().count() == (0 if waits else 1)
 
 
-def test_the_environment_can_set_the_threshold(settings, dataset, make_draft, alice):
-    settings.REVIEW_ABOVE_EPSILON = "0.5"
-    release = make_draft(dataset)
-    assert services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False) is None
-
-
 def test_submitting_twice_asks_once(waiting, alice):
     release = waiting.release
-    assert services.releases.submit_release(release=release, key=waiting.key, by=alice, send=False) is None
+    assert submit(release, alice, key=waiting.key) is None
     with pytest.raises(services.release_inputs.Refusal, match="only a draft can be submitted"):
-        services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+        submit(release, alice)
     assert ReleaseRequest.objects.count() == 1
 
 
@@ -95,8 +74,7 @@ def test_a_worker_does_not_run_what_waits(waiting):
     assert Release.objects.get().state == "awaiting review"
 
 
-def test_confirming_asks_for_the_review_with_its_reason(decide_by, dataset, make_draft, as_, alice):
-    decide_by()
+def test_confirming_asks_for_the_review_with_its_reason(dataset, make_draft, as_, alice):
     url = reverse("confirm", args=[make_draft(dataset).pk])
     page = as_(alice).get(url)
     hidden = {name: field_value(page, name) for name in ("key", "plan")}
@@ -108,29 +86,21 @@ def test_confirming_asks_for_the_review_with_its_reason(decide_by, dataset, make
 
 def test_approving_charges_the_curator_s_release_and_queues_it(waiting, decide, as_, alice, sofia):
     page = as_(sofia).get(reverse("release_request", args=[waiting.pk])).context["page"]
-    assert (page.asked_by, page.epsilon, page.reason, page.plan.cost) == (
-        "alice",
-        "1",
-        "For the yearbook.",
-        "epsilon 1",
-    )
+    asked = (page.asked_by, page.epsilon, page.reason, page.plan.cost)
+    assert asked == ("alice", "1", "For the yearbook.", "epsilon 1")
     assert decide(waiting, note="Fine.").url == "/review/"
     charge = charges().get()
     assert (charge.release, charge.actor, charge.key) == (waiting.release, alice, waiting.key)
     release = Release.objects.get()
-    assert release.state == "queued"
-    assert release.submitted_at is not None
-    assert list(verification.verify(release.dataset.budget)) == []
-    assert services.execution.execute_release(release_id=release.pk)
+    assert (release.state, release.submitted_at is not None, faults()) == ("queued", True, [])
+    assert execute(release)
 
 
 def test_an_approval_that_the_budget_refuses_decides_nothing(waiting, decide, sofia):
     services.budgets.freeze_budget(budget=waiting.release.dataset.budget, by=sofia, reason="Stop.")
     response = decide(waiting)
     assert response.status_code == 400
-    waiting.refresh_from_db()
-    assert waiting.state == "waiting"
-    assert Release.objects.get().state == "awaiting review"
+    assert (again(waiting).state, Release.objects.get().state) == ("waiting", "awaiting review")
     assert not charges().exists()
     assert 'value="approve"' in body(response)
 
@@ -151,7 +121,9 @@ def test_a_request_is_decided_once_whoever_comes_second(waiting, decide, as_, so
     assert 'name="decision"' not in body(as_(sofia).get(reverse("release_request", args=[waiting.pk])))
 
 
-# --- budgets ----------------------------------------------------------------------------------------------------------
+def protect(dataset, neighbours, by):
+    relation = NeighbouringRelation(neighbours)
+    services.datasets.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=relation, by=by)
 
 
 def test_a_budget_request_is_taken_back_and_asked_again_with_another_protection(asked, decide, as_, alice, sofia):
@@ -163,44 +135,31 @@ def test_a_budget_request_is_taken_back_and_asked_again_with_another_protection(
     assert as_(sofia).get(reverse("review_queue")).context["page"].decided == ()
     assert not Notice.objects.filter(person=sofia, read_at=None).exists()
     # A mistake in what reviewers would have decided on can be mended.
-    services.datasets.declare_protection(
-        dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE, by=alice
-    )
-    as_(alice).post(
-        reverse("budget", args=[dataset.pk]), {"epsilon": "3", "delta": "0", "policy": "pure", "reason": "Once more."}
-    )
-    again = BudgetRequest.objects.get(state="waiting")
-    assert (again.budget.policy, again.budget.neighbours, again.reason) == ("pure", "replace", "Once more.")
-    decide(again, "deny", note="No.")
+    protect(dataset, "replace", alice)
+    given = {"epsilon": "3", "delta": "0", "policy": "pure", "reason": "Once more."}
+    as_(alice).post(reverse("budget", args=[dataset.pk]), given)
+    second = BudgetRequest.objects.get(state="waiting")
+    assert (second.budget.policy, second.budget.neighbours, second.reason) == ("pure", "replace", "Once more.")
+    decide(second, "deny", note="No.")
     with pytest.raises(services.release_inputs.Refusal, match="was denied in the meantime"):
-        services.budgets.take_back_request(request=again, by=alice)
+        services.budgets.take_back_request(request=second, by=alice)
     as_(alice).post(reverse("take_back_budget", args=[dataset.pk]))
-    again.refresh_from_db()
-    assert again.state == "denied"
+    assert again(second).state == "denied"
 
 
 def test_what_was_settled_in_another_tab_stands_however_old_the_page_is(asked, decide, alice):
     """What a page has read before is not what is asked or declared against."""
-    dataset = asked.budget.datasets.select_related("budget").get()
-    old = [asked.budget.datasets.select_related("budget").get() for _ in range(2)]
+    dataset, *old = (asked.budget.datasets.select_related("budget").get() for _ in range(3))
     services.budgets.take_back_request(request=asked, by=alice)
-    services.datasets.declare_protection(
-        dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE, by=alice
-    )
-    again = services.budgets.request_budget(
-        dataset=dataset, epsilon="3", delta="0", policy=Policy.PURE, reason="", by=alice
-    )
-    decide(again)
+    protect(dataset, "replace", alice)
+    given = {"epsilon": "3", "delta": "0", "reason": "", "by": alice}
+    second = services.budgets.request_budget(dataset=dataset, policy=Policy.PURE, **given)
+    decide(second)
     with pytest.raises(InvalidInput, match="cannot be changed"):
-        services.budgets.request_budget(
-            dataset=old[0], epsilon="4", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice
-        )
+        services.budgets.request_budget(dataset=old[0], policy=Policy.ZCDP, **given | {"delta": "0.000001"})
     with pytest.raises(InvalidInput, match="cannot be changed once a budget was asked for"):
-        services.datasets.declare_protection(
-            dataset=old[1], unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=alice
-        )
-    again.budget.refresh_from_db()
-    assert (again.budget.policy, again.budget.neighbours) == ("pure", "replace")
+        protect(old[1], "add_remove", alice)
+    assert (again(second.budget).policy, again(second.budget).neighbours) == ("pure", "replace")
 
 
 def test_a_table_whose_request_was_taken_back_joins_the_people_of_another(asked, make_dataset, alice):
@@ -212,32 +171,23 @@ def test_a_table_whose_request_was_taken_back_joins_the_people_of_another(asked,
     assert asked.budget == other.budget
 
 
-# --- two persons ------------------------------------------------------------------------------------------------------
-
-
-def test_with_the_rule_the_first_approval_only_waits_for_the_second(decide_by, asked, decide, sofia, rita):
-    decide_by(is_two_person=True)
+def test_with_the_rule_the_first_approval_only_waits_for_the_second_who_cannot_grant_more(asked, decide, sofia, rita):
+    rule(is_two_person=True)
     assert decide(asked, by=sofia, epsilon="2").status_code == 302
-    asked.refresh_from_db()
-    assert (asked.state, asked.first_by) == ("waiting", sofia)
+    assert (again(asked).state, again(asked).first_by) == ("waiting", sofia)
+    assert "must be at most the 2 that sofia approved" in words(decide(asked, by=rita, epsilon="2.5"))
     assert not LedgerEntry.objects.exists()
+    with rolled_back():
+        decide(asked, by=rita, epsilon="1")
+        assert again(asked).granted_epsilon == "1"
     decide(asked, by=rita)
     asked.refresh_from_db()
     assert (asked.state, asked.granted_epsilon, asked.decided_by) == ("approved", "2", rita)
     assert LedgerEntry.objects.get().kind == EntryKind.GRANT
 
 
-def test_the_second_cannot_grant_more_than_the_first(decide_by, asked, decide, sofia, rita):
-    decide_by(is_two_person=True)
-    decide(asked, by=sofia, epsilon="2")
-    assert "must be at most the 2 that sofia approved" in words(decide(asked, by=rita, epsilon="2.5"))
-    decide(asked, by=rita, epsilon="1")
-    asked.refresh_from_db()
-    assert asked.granted_epsilon == "1"
-
-
-def test_nobody_is_both_reviewers_nor_reviews_their_own(decide_by, asked, decide, as_, sofia, rita):
-    decide_by(is_two_person=True)
+def test_nobody_is_both_reviewers_nor_reviews_their_own(asked, decide, as_, sofia, rita):
+    rule(is_two_person=True)
     decide(asked, by=sofia)
     assert decide(asked, by=sofia).status_code == 400
     assert 'name="decision"' not in body(as_(sofia).get(reverse("budget_request", args=[asked.pk])))
@@ -246,8 +196,8 @@ def test_nobody_is_both_reviewers_nor_reviews_their_own(decide_by, asked, decide
     assert not LedgerEntry.objects.exists()
 
 
-def test_two_first_approvals_at_once_do_not_make_two_persons_of_one(decide_by, asked, sofia):
-    decide_by(is_two_person=True)
+def test_two_first_approvals_at_once_do_not_make_two_persons_of_one(asked, sofia):
+    rule(is_two_person=True)
     stale = BudgetRequest.objects.get()
     services.budgets.approve_request(request=asked, by=sofia)
     with pytest.raises(InvalidInput, match="sofia has approved this request as the first of two"):
@@ -255,40 +205,35 @@ def test_two_first_approvals_at_once_do_not_make_two_persons_of_one(decide_by, a
     assert not LedgerEntry.objects.exists()
 
 
-def test_the_rule_holds_for_releases_too(decide_by, waiting, decide, sofia, rita):
-    decide_by(is_two_person=True)
+def test_the_rule_holds_for_releases_too(waiting, decide, sofia, rita):
+    rule(is_two_person=True)
     decide(waiting, by=sofia)
     assert not charges().exists()
     decide(waiting, by=rita)
     assert charges().get().release == waiting.release
 
 
-# --- who may ----------------------------------------------------------------------------------------------------------
-
-
-def test_where_a_group_decides_its_reviewers_do_and_others_look_on(decide_by, group, asked, as_, bob, decide, sofia):
+def test_where_a_group_decides_its_reviewers_do_and_others_look_on(group, asked, as_, bob, decide, sofia):
     give(bob, "reviewer")
-    decide_by(reviewers=group)
+    rule(reviewers=group)
     url = reverse("budget_request", args=[asked.pk])
     assert as_(sofia).get(url).context["page"].decision.why_not == "Only members of Survey team decide requests."
     assert decide(asked, by=sofia).status_code == 403
     decide(asked, by=bob)
-    asked.refresh_from_db()
-    assert (asked.state, asked.decided_by) == ("approved", bob)
+    assert (again(asked).state, again(asked).decided_by) == ("approved", bob)
 
 
 def test_without_the_role_the_queue_does_not_exist_even_for_the_group_that_decides(
-    decide_by, group, asked, as_, charlie, bob, decide
+    group, asked, as_, charlie, bob, decide
 ):
-    decide_by(reviewers=group)
+    rule(reviewers=group)
     give(charlie, "reviewer")
     for name in ("review_queue", "budget_board", "ledger", "audit_log", "board_csv", "audit_csv", "ledger_csv"):
         assert as_(charlie).get(reverse(name)).status_code == 200
         assert as_(bob).get(reverse(name)).status_code == 404
     assert as_(charlie).get(reverse("organisation")).status_code == 404
     assert decide(asked, by=bob).status_code == 404
-    asked.refresh_from_db()
-    assert asked.state == "waiting"
+    assert again(asked).state == "waiting"
 
 
 def test_approving_less_hands_a_smaller_draft_back_and_is_of_that_plan_only(waiting, decide, as_, alice):
@@ -302,19 +247,17 @@ def test_approving_less_hands_a_smaller_draft_back_and_is_of_that_plan_only(wait
     with rolled_back():
         services.releases.set_choice(release=release, epsilon="0.76", mechanism_name="laplace-queries")
         assert as_(alice).get(url).url == reverse("questions", args=[release.pk])
-        assert services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False) is None
+        assert submit(release, alice) is None
     release.refresh_from_db()
-    assert services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False) is not None
+    assert submit(release, alice) is not None
 
 
 @pytest.mark.parametrize("kind", ["budget", "release"])
 @pytest.mark.parametrize("decision", ["deny", "ask_back"])
-def test_who_denies_or_asks_back_says_why_and_the_curator_reads_it(
-    request, as_, alice, decide, decide_by, kind, decision
-):
+def test_who_denies_or_asks_back_says_why_and_the_curator_reads_it(request, as_, alice, decide, kind, decision):
     asked = request.getfixturevalue("asked" if kind == "budget" else "waiting")
     # One reviewer is enough for that.
-    decide_by(is_two_person=True)
+    rule(is_two_person=True)
     assert decide(asked, decision).status_code == 400
     decide(asked, decision, note="Who reads it?")
     asked.refresh_from_db()
@@ -327,8 +270,8 @@ def test_who_denies_or_asks_back_says_why_and_the_curator_reads_it(
     assert "Who reads it?" in words(as_(alice).get(page, follow=True))
     assert not charges().exists()
     if (kind, decision) == ("budget", "ask_back"):
-        again = {"epsilon": "3", "delta": "0.000001", "policy": "zcdp", "reason": "Of 2020."}
-        as_(alice).post(reverse("budget", args=[asked.budget.datasets.get().pk]), again)
+        given = {"epsilon": "3", "delta": "0.000001", "policy": "zcdp", "reason": "Of 2020."}
+        as_(alice).post(reverse("budget", args=[asked.budget.datasets.get().pk]), given)
         assert BudgetRequest.objects.filter(state="waiting").get().reason == "Of 2020."
 
 
@@ -344,8 +287,8 @@ def test_what_was_asked_stays_readable_whatever_became_of_it(waiting, decide, as
     release = Release.objects.get()
     services.releases.set_choice(release=release, epsilon="0.6", mechanism_name="laplace-queries")
     if way == "asked again":
-        services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-        again = reverse("release_request", args=[release.reviews.get(state="waiting").pk])
-        assert as_(sofia).get(again).context["page"].plan.cost == "epsilon 0.6"
+        submit(release, alice)
+        second = reverse("release_request", args=[release.reviews.get(state="waiting").pk])
+        assert as_(sofia).get(second).context["page"].plan.cost == "epsilon 0.6"
     plan = as_(sofia).get(url).context["page"].plan
     assert (plan.cost, plan.leaves, plan.why_it_waits) == ("epsilon 1", "", "")

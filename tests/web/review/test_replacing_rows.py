@@ -39,13 +39,7 @@ def replaced(table, **changes):
         ("releases_surveytally", {"id": None, "number": 0}),
     ],
 )
-def test_no_row_is_replaced_whatever_the_connection_was_asked_for(
-    charged,  # noqa: F811
-    make_survey,
-    table,
-    changes,
-    recursive,
-):
+def test_no_row_is_replaced_whatever_the_connection_was_asked_for(charged, make_survey, table, changes, recursive):  # noqa: F811
     make_survey(reports=["0", "1", "2"])
     before = rows(table)
     assert before

@@ -11,6 +11,7 @@ from django.urls import reverse
 from releases.models import Budget, LedgerEntry
 from tests.web.pages import body, field_value, words
 from tests.web.past_the_guards import lift
+from tests.web.steps import again
 
 pytestmark = pytest.mark.django_db
 
@@ -44,16 +45,12 @@ def test_a_decision_that_breaks_a_rule_decides_nothing(decide, asked):
         assert response.status_code == 400
         assert message in words(response)
         assert field_value(response, "epsilon") == data.get("epsilon", "3")
-        asked.refresh_from_db()
-        assert asked.state == "waiting"
+        assert again(asked).state == "waiting"
         assert not Budget.objects.get().is_granted
 
 
-NO_ACTIONS = ["", "delete", "restore"]
-
-
 def test_an_unknown_action_or_nothing_to_restore_changes_nothing(dataset, as_, sofia):
-    for action in NO_ACTIONS:
+    for action in ("", "delete", "restore"):
         before = Budget.objects.values().get()
         response = as_(sofia).post(reverse("budget_detail", args=[dataset.budget.pk]), {"action": action})
         assert response.status_code == 302

@@ -31,6 +31,15 @@ def changes():
 
 
 @pytest.fixture
+def sent_file(tmp_path):
+    """What charlie, who is no curator, sends all the same."""
+    path = tmp_path / "t.csv"
+    path.write_bytes(CSV)
+    with path.open("rb") as file:
+        yield {"title": "Mine", "table": file}
+
+
+@pytest.fixture
 def press(as_, sofia):
     """Give or take a role on the page, and what the page says then."""
 
@@ -60,21 +69,16 @@ def test_the_first_superuser_is_an_administrator_and_that_is_recorded(db):
 
 @pytest.mark.parametrize("role", Role)
 def test_each_role_is_good_for_its_own_and_a_closed_account_for_nothing(db, as_, role):
-    rules = {
-        Role.ANALYST: role_rules.may_ask,
-        Role.CURATOR: role_rules.may_upload,
-        Role.REVIEWER: role_rules.may_review,
-        Role.ADMINISTRATOR: role_rules.may_administer,
-    }
+    may = (role_rules.may_ask, role_rules.may_upload, role_rules.may_review, role_rules.may_administer)
+    rules = dict(zip((Role.ANALYST, Role.CURATOR, Role.REVIEWER, Role.ADMINISTRATOR), may, strict=True))
     pages = {Role.CURATOR: "upload", Role.REVIEWER: "review_queue", Role.ADMINISTRATOR: "organisation"}
     # The admin's flags are no role.
     user = person("dora", is_staff=True, is_superuser=True)
     HeldRole.objects.filter(person=user).delete()
     give(user, role)
     assert [each for each, rule in rules.items() if rule(user)] == [role]
-    assert [each for each, name in pages.items() if as_(user).get(reverse(name)).status_code == 200] == [
-        each for each in pages if each == role
-    ]
+    seen = [each for each, name in pages.items() if as_(user).get(reverse(name)).status_code == 200]
+    assert seen == [each for each in pages if each == role]
     User.objects.filter(pk=user.pk).update(is_active=False)
     assert not any(rule(User.objects.get(pk=user.pk)) for rule in rules.values())
 
@@ -94,28 +98,21 @@ def test_only_analysts_ask_in_a_session_that_is_open_to_everybody(make_dataset, 
 SENTENCE = "You do not have the role curator, which is needed for uploading tables."
 
 
-def test_a_file_that_is_sent_all_the_same_is_never_on_the_disc(as_, charlie, tmp_path, settings, monkeypatch):
+def test_a_file_that_is_sent_all_the_same_is_never_on_the_disc(as_, charlie, sent_file, monkeypatch):
     from releases.middleware import upload_limit
 
     monkeypatch.setattr(upload_limit.IncomingFileUploadHandler, "new_file", lambda *_, **__: pytest.fail("stored"))
-    table = tmp_path / "t.csv"
-    table.write_bytes(CSV)
-    with table.open("rb") as file:
-        refused = as_(charlie).post(reverse("upload"), {"title": "Mine", "table": file})
+    refused = as_(charlie).post(reverse("upload"), sent_file)
     assert refused.status_code == 403
     assert SENTENCE in words(refused)
     assert not Upload.objects.exists()
 
 
-def test_a_program_of_an_analyst_s_is_told_the_rule(client, charlie, tmp_path):
-    table = tmp_path / "t.csv"
-    table.write_bytes(CSV)
+def test_a_program_of_an_analyst_s_is_told_the_rule(client, charlie, sent_file):
     bearer = {"Authorization": f"Bearer {services.tokens.make_token(user=charlie, name='a script')}"}
-    with table.open("rb") as file:
-        refused = client.post("/api/datasets", {"title": "Mine", "table": file}, headers=bearer)
-    assert refused.status_code == 403
+    refused = client.post("/api/datasets", sent_file, headers=bearer)
     said = refused.json()
-    assert (said["field"], said["value"]) == ("role", "analyst")
+    assert (refused.status_code, said["field"], said["value"]) == (403, "role", "analyst")
     assert said["rule"] == "must include curator for uploading tables"
     assert said["message"].startswith(SENTENCE)
     assert not Upload.objects.exists()
@@ -136,12 +133,11 @@ def test_no_service_takes_a_table_from_somebody_else(alice, charlie, upload_file
 def test_the_last_administrator_stays_one(press, sofia):
     press(sofia, take="administrator")
     assert "administrator" in held(sofia)
-    tess = person("tess", "administrator")
-    User.objects.filter(pk=tess.pk).update(is_active=False)
+    tess = person("tess", "administrator", is_active=False)
     press(sofia, take="administrator")
     assert "administrator" in held(sofia), "a closed account is nobody"
     User.objects.filter(pk=tess.pk).update(is_active=True)
-    press(sofia, take="administrator", follow=False)
+    press(sofia, take="administrator")
     assert held(sofia) == ["analyst", "reviewer"]
 
 
@@ -164,20 +160,11 @@ def test_an_administrator_who_does_not_review_sees_people_and_settings_alone(as_
     assert ada not in Organisation.current().deciders
 
 
-NO_FORMS = [
-    {},
-    {"person": "", "give": "curator"},
-    {"person": "x", "give": "curator"},
-    {"person": "9" * 30, "give": "curator"},
-    {"person": "-1", "take": "curator"},
-    {"give": "owner"},
-    {"give": ""},
-]
-
-
 def test_a_form_that_names_nobody_or_no_role_changes_nothing(as_, sofia, charlie):
-    for sent in NO_FORMS:
-        answer = as_(sofia).post(URL, {"person": charlie.pk, **sent} if "person" not in sent and sent else sent)
+    nobody = [{"person": number, "give": "curator"} for number in ("", "x", "9" * 30)]
+    nobody.append({"person": "-1", "take": "curator"})
+    for sent in ({}, *nobody, *({"person": charlie.pk, "give": role} for role in ("owner", ""))):
+        answer = as_(sofia).post(URL, sent)
         assert answer.status_code == 400
         assert "The form names no account, or no role." in words(answer)
         assert changes() == []
@@ -219,17 +206,9 @@ def test_an_upgrade_leaves_everybody_what_they_could_do_but_that_only_curators_u
         found = stack.run("answer = sorted([str(each.person), each.role] for each in HeldRole.objects.all())")
     finally:
         stack.stop()
-    assert [tuple(each) for each in found if each[1] != "analyst"] == [
-        ("alice", "curator"),
-        ("both", "administrator"),
-        ("both", "reviewer"),
-        ("closed", "administrator"),
-        ("closed", "reviewer"),
-        ("member", "reviewer"),
-        ("root", "administrator"),
-        ("sent", "curator"),
-        ("staff", "administrator"),
-        ("staff", "reviewer"),
+    assert [f"{name} {role}" for name, role in found if role != "analyst"] == [
+        *("alice curator", "both administrator", "both reviewer", "closed administrator", "closed reviewer"),
+        *("member reviewer", "root administrator", "sent curator", "staff administrator", "staff reviewer"),
     ]
     analysts = {name for name, role in found if role == "analyst"}
     assert analysts == {"alice", "sofia", "bob", "sent", "member", "staff", "closed", "root", "both"}

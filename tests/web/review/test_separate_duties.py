@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import shutil
 import uuid
 from collections import defaultdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from django.conf import settings as settings_of_django
-from django.contrib.auth.models import User
 from django.urls import reverse
 
 from dpweb import settings as as_installed
@@ -26,7 +27,6 @@ from releases.models import (
     BudgetRequest,
     Dataset,
     LedgerEntry,
-    Organisation,
     Release,
     ReleaseRequest,
 )
@@ -34,10 +34,11 @@ from releases.models.stakes import DECISIONS as DECIDES
 from releases.models.stakes import HasStake, stake_of
 from releases.presentation import review as shown
 from releases.views import review
-from tests.web.conftest import CSV, give, person
+from tests.web.conftest import CSV, person
 from tests.web.pages import body
 from tests.web.services_called import functions_called
 from tests.web.shared.test_access import snapshot
+from tests.web.steps import again, execute, rule, submit
 from tests.web.undoing import undone
 
 pytestmark = pytest.mark.django_db
@@ -54,77 +55,60 @@ def tess(group):
     return user
 
 
-def first_budget(make_dataset, tess, **_):
-    dataset = make_dataset(epsilon="", owner=tess)
-    return services.budgets.request_budget(dataset=dataset, epsilon="3", by=tess, **ZCDP)
+# What is asked: by tess herself, or by bob of her group.
 
 
-def raised_budget(make_dataset, tess, **_):
-    dataset = make_dataset(epsilon="2")
-    return services.budgets.request_budget(dataset=dataset, epsilon="9", by=tess, **ZCDP)
+def first_budget(it, by):
+    return services.budgets.request_budget(dataset=it.make_dataset(epsilon=""), epsilon="2", by=by, **ZCDP)
 
 
-def joined_budget(make_dataset, tess, **_):
-    """The very same rows have a budget elsewhere, which the tables may join."""
-    make_dataset(epsilon="2")
-    other = person("dora", "curator")
-    dataset = make_dataset(epsilon="", owner=other)
-    dataset.group = tess.groups.get()
-    dataset.save()
-    return services.budgets.request_budget(dataset=dataset, epsilon="3", by=tess, **ZCDP)
+def raised_budget(it, by):
+    return services.budgets.request_budget(dataset=it.make_dataset(epsilon="2"), epsilon="9", by=by, **ZCDP)
 
 
-def release(make_dataset, make_draft, tess, **_):
-    dataset = make_dataset(epsilon="9")
-    Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.5")
-    draft = make_draft(dataset, epsilon="1")
-    services.releases.submit_release(release=draft, key=uuid.uuid4(), by=tess, send=False)
+def reviewed(draft, by):
+    rule(review_above="0")
+    submit(draft, by)
     return ReleaseRequest.objects.get(release=draft)
 
 
-def certificate(make_dataset, make_queued, tess, **_):
-    published = make_queued(make_dataset(epsilon="9"), mechanism="laplace-histogram")
-    assert services.execution.execute_release(release_id=published.pk)
+def release(it, by):
+    return reviewed(it.make_draft(it.make_dataset(epsilon="9"), epsilon="1"), by)
+
+
+def certificate(it, by):
+    published = it.make_queued(it.make_dataset(epsilon="9"), mechanism="laplace-histogram")
+    assert execute(published)
     published.refresh_from_db()
-    Organisation.objects.create(upload_cap_bytes=2**30, review_above="0")
-    draft = services.certificates.draft_certificate(of=published, by=tess, epsilon="0.05", beta="0.05")
-    services.releases.submit_release(release=draft, key=uuid.uuid4(), by=tess, send=False)
-    return ReleaseRequest.objects.get(release=draft)
+    return reviewed(services.certificates.draft_certificate(of=published, by=by, epsilon="0.05", beta="0.05"), by)
 
 
-def session(make_dataset, tess, **_):
-    Organisation.objects.create(upload_cap_bytes=2**30, review_above="0")
-    draft = services.sessions.draft_session(dataset=make_dataset(epsilon="5"), by=tess, title="", epsilon="1")
-    services.releases.submit_release(release=draft, key=uuid.uuid4(), by=tess, send=False)
-    return ReleaseRequest.objects.get(release=draft)
+def session(it, by):
+    dataset = it.make_dataset(epsilon="5")
+    return reviewed(services.sessions.draft_session(dataset=dataset, by=by, title="", epsilon="1"), by)
 
 
-EVERYTHING = [first_budget, raised_budget, joined_budget, release, certificate, session]
+EVERYTHING = [first_budget, raised_budget, release, certificate, session]
 
 
 def approve(asked, by):
-    if isinstance(asked, BudgetRequest) and asked.budget.datasets.get().owner.username == "dora":
-        return services.budgets.join_request(
-            request=asked, to=Dataset.objects.get(owner__username="alice").budget_id, by=by
-        )
     if isinstance(asked, BudgetRequest):
         return services.budgets.approve_request(request=asked, by=by)
     return services.reviews.approve_release(request=asked, by=by, send=False)
 
 
 @pytest.fixture
-def ask(make_dataset, make_draft, make_queued, tess):
-    things = {"make_dataset": make_dataset, "make_draft": make_draft, "make_queued": make_queued, "tess": tess}
-    return lambda what: what(**things)
+def it(make_dataset, make_draft, make_queued):
+    return SimpleNamespace(make_dataset=make_dataset, make_draft=make_draft, make_queued=make_queued)
 
 
 def test_under_the_two_person_rule_neither_of_the_two_is_who_asked_even_where_duties_are_not_separated(
-    ask, tess, settings
+    it, tess, settings
 ):
     settings.SEPARATION_OF_DUTIES = False
-    Organisation.objects.create(upload_cap_bytes=2**30, is_two_person=True)
+    rule(is_two_person=True)
     with pytest.raises(InvalidInput, match="two others"):
-        approve(ask(first_budget), tess)
+        approve(first_budget(it, tess), tess)
 
 
 def owner(dataset, request, tess):
@@ -133,9 +117,8 @@ def owner(dataset, request, tess):
 
 
 def owner_of_another_table_of_the_population(dataset, request, tess, upload_file):
-    other = services.datasets.ingest_dataset(
-        owner=give_and_return(tess), title="Later", source=upload_file(CSV + b"x,30,male\n")
-    )
+    source = upload_file(CSV + b"x,30,male\n")
+    other = services.datasets.ingest_dataset(owner=tess, title="Later", source=source)
     other.budget = dataset.budget
     other.save()
 
@@ -188,34 +171,6 @@ STAKES = [
 ]
 
 
-def give_and_return(user):
-    give(user, "curator")
-    return user
-
-
-def asked_by_a_friend(make_dataset, bob, **_):
-    return services.budgets.request_budget(dataset=make_dataset(epsilon="2"), epsilon="9", by=bob, **ZCDP)
-
-
-def first_asked_by_a_friend(make_dataset, bob, **_):
-    return services.budgets.request_budget(dataset=make_dataset(epsilon=""), epsilon="2", by=bob, **ZCDP)
-
-
-def release_by_a_friend(make_dataset, make_draft, bob, **_):
-    dataset = make_dataset(epsilon="9")
-    Organisation.objects.update_or_create(id=1, defaults={"upload_cap_bytes": 2**30, "review_above": "0.5"})
-    draft = make_draft(dataset, epsilon="1")
-    services.releases.submit_release(release=draft, key=uuid.uuid4(), by=bob, send=False)
-    return ReleaseRequest.objects.get(release=draft)
-
-
-def session_by_a_friend(make_dataset, bob, **_):
-    Organisation.objects.update_or_create(id=1, defaults={"upload_cap_bytes": 2**30, "review_above": "0"})
-    draft = services.sessions.draft_session(dataset=make_dataset(epsilon="5"), by=bob, title="", epsilon="1")
-    services.releases.submit_release(release=draft, key=uuid.uuid4(), by=bob, send=False)
-    return ReleaseRequest.objects.get(release=draft)
-
-
 def budget_of(request):
     return Budget.objects.get(
         pk=request.budget_id if isinstance(request, BudgetRequest) else request.release.dataset.budget_id
@@ -226,11 +181,12 @@ def freeze_first(request, sofia):
     services.budgets.freeze_budget(budget=budget_of(request), by=sofia, reason="look")
 
 
+def put_mark(budget, **given):
+    high_water_marks.put(budget, high_water_marks.Mark(hash="0" * 64, totals=Totals(), **given))
+
+
 def put_the_mark_ahead(request, sofia):
-    budget = budget_of(request)
-    high_water_marks.put(
-        budget.pk, high_water_marks.Mark(sequence=budget.sequence + 3, hash="0" * 64, totals=budget.totals)
-    )
+    put_mark(budget_of(request).pk, sequence=9)
 
 
 def lose_the_marks(request, sofia):
@@ -241,13 +197,11 @@ def lose_the_marks(request, sofia):
 def another_with_these_columns(request, sofia):
     """A table of a stranger's with a budget of its own."""
     own = request.budget
-    stranger = person("stranger", "curator")
-    budget = Budget.objects.create(
-        name="Other", owner=stranger, unit=own.unit, neighbours=own.neighbours, policy=own.policy
-    )
+    other = {"owner": person("stranger", "curator")}
+    same = {"unit": own.unit, "neighbours": own.neighbours, "policy": own.policy}
+    budget = Budget.objects.create(name="Other", **same, **other)
     ledger.grant(budget=budget, epsilon="2", delta="0.000001", actor=sofia)
-    columns = own.datasets.first().columns
-    Dataset.objects.create(title="Other", owner=stranger, digest="other", columns=columns, budget=budget)
+    Dataset.objects.create(title="Other", digest="other", columns=own.datasets.first().columns, budget=budget, **other)
 
 
 def the_other():
@@ -259,49 +213,48 @@ LOST = uuid.uuid4()
 
 def lose_a_budget(request, sofia):
     """As a restored backup loses one that was granted after it."""
-    owner = {"id": 0, "name": "somebody who is gone"}
-    high_water_marks.put(LOST, high_water_marks.Mark(sequence=1, hash="0" * 64, totals=Totals(), owner=owner))
+    put_mark(LOST, sequence=1, owner={"id": 0, "name": "somebody who is gone"})
 
 
-BUDGET, FIRST, RELEASE = [asked_by_a_friend], [first_asked_by_a_friend], [release_by_a_friend]
+BUDGET, FIRST, RELEASE = [raised_budget], [first_budget], [release]
 budgets, reviews, restoring = services.budgets, services.reviews, services.restoring
 #: Every decision of a reviewer by the name of its service: what it is about, what has to be there, and the call.
 DECISIONS = {
-    "approve_request": (BUDGET, None, lambda it, by: budgets.approve_request(request=it, by=by)),
-    "deny_request": (BUDGET, None, lambda it, by: budgets.deny_request(request=it, by=by, note="no")),
-    "ask_back_request": (BUDGET, None, lambda it, by: budgets.ask_back_request(request=it, by=by, note="why?")),
+    "approve_request": (BUDGET, None, lambda of, by: budgets.approve_request(request=of, by=by)),
+    "deny_request": (BUDGET, None, lambda of, by: budgets.deny_request(request=of, by=by, note="no")),
+    "ask_back_request": (BUDGET, None, lambda of, by: budgets.ask_back_request(request=of, by=by, note="why?")),
     "approve_release": (
-        [*RELEASE, session_by_a_friend],
+        [release, session],
         None,
-        lambda it, by: reviews.approve_release(request=it, by=by, send=False),
+        lambda of, by: reviews.approve_release(request=of, by=by, send=False),
     ),
-    "deny_release": (RELEASE, None, lambda it, by: reviews.deny_release(request=it, by=by, note="no")),
-    "ask_back_release": (RELEASE, None, lambda it, by: reviews.ask_back_release(request=it, by=by, note="why?")),
+    "deny_release": (RELEASE, None, lambda of, by: reviews.deny_release(request=of, by=by, note="no")),
+    "ask_back_release": (RELEASE, None, lambda of, by: reviews.ask_back_release(request=of, by=by, note="why?")),
     "unfreeze_budget": (
         BUDGET,
         freeze_first,
-        lambda it, by: budgets.unfreeze_budget(budget=budget_of(it), by=by, reason="fine"),
+        lambda of, by: budgets.unfreeze_budget(budget=budget_of(of), by=by, reason="fine"),
     ),
     "restore_ledger": (
         BUDGET,
         put_the_mark_ahead,
-        lambda it, by: restoring.restore_ledger(budget=budget_of(it), by=by),
+        lambda of, by: restoring.restore_ledger(budget=budget_of(of), by=by),
     ),
-    "acknowledge_marks": (BUDGET, lose_the_marks, lambda it, by: restoring.acknowledge_marks(by=by)),
+    "acknowledge_marks": (BUDGET, lose_the_marks, lambda of, by: restoring.acknowledge_marks(by=by)),
     "join_request": (
         FIRST,
         another_with_these_columns,
-        lambda it, by: budgets.join_request(request=it, to=the_other().budget_id, by=by),
+        lambda of, by: budgets.join_request(request=of, to=the_other().budget_id, by=by),
     ),
     "ask_consent": (
         FIRST,
         another_with_these_columns,
-        lambda it, by: services.recognition.ask_consent(request=it, about=the_other().pk, by=by, note="Yours?"),
+        lambda of, by: services.recognition.ask_consent(request=of, about=the_other().pk, by=by, note="Yours?"),
     ),
     "settle_lost_budget": (
         BUDGET,
         lose_a_budget,
-        lambda it, by: services.lost_budgets.settle_lost_budget(lost=LOST, into=budget_of(it), by=by),
+        lambda of, by: services.lost_budgets.settle_lost_budget(lost=LOST, into=budget_of(of), by=by),
     ),
 }
 #: What the reviewers' pages call beside these, and why it needs nobody without a stake.
@@ -322,15 +275,8 @@ def test_every_service_that_the_reviewers_pages_call_is_a_decision_of_this_file_
     called = set()
     for path in (each for room in (review, shown) for each in Path(room.__file__).parent.glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Attribute)
-                and isinstance(node.func.value, ast.Attribute)
-                and isinstance(node.func.value.value, ast.Name)
-                and node.func.value.value.id == "services"
-                and any(each.arg == "by" for each in node.keywords)
-            ):
-                called.add(node.func.attr)
+            if isinstance(node, ast.Call) and any(each.arg == "by" for each in node.keywords):
+                called |= set(re.findall(r"^services\.\w+\.(\w+)$", ast.unparse(node.func)))
     assert called <= set(DECISIONS) | set(NO_DECISIONS), "say here what these are"
     assert set(NO_DECISIONS) <= called
 
@@ -357,31 +303,26 @@ def _parameters(service):
 
 
 @pytest.fixture
-def refused(make_dataset, make_draft, tess, bob, sofia, upload_file):
+def refused(it, tess, bob, sofia, upload_file):
     """Whether a person with a stake is refused a decision, and that nothing was done, and another one is not."""
-    things = {"make_dataset": make_dataset, "make_draft": make_draft, "tess": tess, "bob": bob}
 
     def check(decision, what, **rules):
         _, before, act = DECISIONS[decision]
-        made = what(**things)
+        asked = what(it, bob)
         if rules:
-            Organisation.objects.create(upload_cap_bytes=2**30, **rules)
-
-        def read():
-            return type(made).objects.get(pk=made.pk)
-
+            rule(**rules)
         for stake in STAKES:
             with undone():
-                request = read()
+                request = again(asked)
                 named = {"upload_file": upload_file} if stake is owner_of_another_table_of_the_population else {}
                 stake(Dataset.objects.get(budget=budget_of(request)), request, tess, **named)
                 if before is not None:
                     before(request, sofia)
                 state = snapshot(), AuditEvent.objects.count()
                 with pytest.raises(HasStake, match="somebody else has to"):
-                    act(read(), User.objects.get(pk=tess.pk))
+                    act(again(asked), again(tess))
                 assert (snapshot(), AuditEvent.objects.count()) == state
-                act(read(), sofia)
+                act(again(asked), sofia)
                 assert AuditEvent.objects.count() > state[1]
 
     return check
@@ -396,12 +337,12 @@ def test_nobody_with_a_stake_decides(refused, decision, what):
 
 
 def test_under_the_two_person_rule_nobody_with_a_stake_is_the_first(refused):
-    refused("approve_request", asked_by_a_friend, is_two_person=True)
+    refused("approve_request", raised_budget, is_two_person=True)
 
 
-def test_a_decision_that_forgets_to_ask_is_not_recorded(make_dataset, bob, tess, alice):
+def test_a_decision_that_forgets_to_ask_is_not_recorded(it, bob, tess, alice):
     """As a service would do that somebody adds: what is recorded is checked, and every write is recorded."""
-    request = asked_by_a_friend(make_dataset, bob)
+    request = raised_budget(it, bob)
     for action in DECIDES:
         for thing in (request, request.budget, request.budget.datasets.get()):
             with pytest.raises(HasStake):
@@ -413,8 +354,8 @@ def test_a_decision_that_forgets_to_ask_is_not_recorded(make_dataset, bob, tess,
     assert audit_log.record(AuditAction.FREEZE, actor=alice, on=request.budget)
 
 
-def test_a_reviewer_who_has_decided_before_or_only_read_has_no_stake(make_dataset, bob, sofia, as_):
-    request = asked_by_a_friend(make_dataset, bob)
+def test_a_reviewer_who_has_decided_before_or_only_read_has_no_stake(it, bob, sofia, as_):
+    request = raised_budget(it, bob)
     services.budgets.freeze_budget(budget=request.budget, by=sofia, reason="look")
     services.budgets.unfreeze_budget(budget=request.budget, by=sofia, reason="fine")
     assert stake_of(sofia, request) is None
@@ -436,24 +377,24 @@ def test_who_approves_a_budget_that_is_joined_has_no_stake_in_the_other_one_eith
     assert stake_of(sofia, other) is None
 
 
-def test_whoever_has_a_stake_may_still_stop_a_budget(make_dataset, bob, tess):
-    budget = asked_by_a_friend(make_dataset, bob).budget
+def test_whoever_has_a_stake_may_still_stop_a_budget(it, bob, tess):
+    budget = raised_budget(it, bob).budget
     editor_of_the_group(budget.datasets.get(), None, tess)
     assert services.budgets.freeze_budget(budget=budget, by=tess, reason="A mistake of mine.")
 
 
 def test_a_lost_budget_that_may_be_anybody_s_is_settled_by_nobody_with_a_budget_of_their_own(make_dataset, tess, sofia):
     make_dataset(epsilon="", owner=tess)
-    high_water_marks.put(LOST, high_water_marks.Mark(sequence=1, hash="0" * 64, totals=Totals(), owner=None))
+    put_mark(LOST, sequence=1, owner=None)
     with pytest.raises(HasStake):
         services.lost_budgets.settle_lost_budget(lost=LOST, into=None, by=tess)
     services.lost_budgets.settle_lost_budget(lost=LOST, into=None, by=sofia)
 
 
 @pytest.mark.parametrize("what", EVERYTHING)
-def test_nobody_approves_what_they_asked_for_unless_one_person_does_everything(ask, tess, sofia, settings, what):
+def test_nobody_approves_what_they_asked_for_unless_one_person_does_everything(it, tess, sofia, settings, what):
     assert as_installed.SEPARATION_OF_DUTIES is True
-    asked = ask(what)
+    asked = what(it, tess)
     before = LedgerEntry.objects.count()
     with pytest.raises(InvalidInput, match=OWN):
         approve(asked, tess)
@@ -463,14 +404,14 @@ def test_nobody_approves_what_they_asked_for_unless_one_person_does_everything(a
     for is_separated, by in ((True, sofia), (False, tess)):
         settings.SEPARATION_OF_DUTIES = is_separated
         with undone():
-            approve(type(asked).objects.get(pk=asked.pk), by)
+            approve(again(asked), by)
             asked.refresh_from_db()
             assert asked.state == "approved"
 
 
 @pytest.mark.parametrize("stake", [owner, asker, editor_of_the_group])
-def test_the_pages_offer_no_button_to_whoever_has_a_stake(make_dataset, bob, tess, sofia, as_, stake):
-    request = asked_by_a_friend(make_dataset, bob)
+def test_the_pages_offer_no_button_to_whoever_has_a_stake(it, bob, tess, sofia, as_, stake):
+    request = raised_budget(it, bob)
     stake(request.budget.datasets.get(), request, tess)
     url = reverse("budget_request", args=[request.pk])
     page = as_(tess).get(url)

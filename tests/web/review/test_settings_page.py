@@ -18,13 +18,8 @@ from tests.web.pages import field_value, words
 pytestmark = pytest.mark.django_db
 
 URL = "/review/organisation/"
-FILLED = {
-    "upload_cap": "64",
-    "default_epsilon": "1.5",
-    "review_above": "2",
-    "most_per_person": "50",
-    "alert_addresses": "a@example.org",
-}
+FILLED = {"upload_cap": "64", "default_epsilon": "1.5", "review_above": "2", "most_per_person": "50"}
+FILLED["alert_addresses"] = "a@example.org"
 
 
 @pytest.fixture
@@ -33,13 +28,11 @@ def save(as_, sofia):
 
 
 def test_until_it_is_saved_the_environment_holds(settings, as_, sofia):
-    settings.UPLOAD_CAP_BYTES = 7 * 2**20
-    settings.REVIEW_ABOVE_EPSILON, settings.TWO_PERSON_RULE = "0.5", True
+    settings.UPLOAD_CAP_BYTES, settings.REVIEW_ABOVE_EPSILON, settings.TWO_PERSON_RULE = 7 * 2**20, "0.5", True
     settings.ALERT_ADDRESSES = ["a@example.org", "b@example.org"]
     page = as_(sofia).get(URL)
-    assert field_value(page, "upload_cap") == "7"
-    assert field_value(page, "review_above") == "0.5"
-    assert field_value(page, "alert_addresses") == "a@example.org\nb@example.org"
+    shown = {"upload_cap": "7", "review_above": "0.5", "alert_addresses": "a@example.org\nb@example.org"}
+    assert {name: field_value(page, name) for name in shown} == shown
     assert Organisation.current().is_two_person
     assert not Organisation.objects.exists()
 

@@ -31,6 +31,7 @@ from releases.services.uploads import TOO_MUCH
 from releases.storage import scratch
 from releases.worker import jobs, runner
 from tests.web.conftest import CSV
+from tests.web.steps import again, execute
 
 pytestmark = pytest.mark.confined
 
@@ -156,8 +157,9 @@ def test_a_job_that_takes_too_long_is_ended_wherever_it_is(monkeypatch, ended):
 def test_a_process_that_is_killed_gives_one_reason_and_the_next_job_is_done(monkeypatch, ended):
     probe(monkeypatch, "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
     for _ in range(2):
-        with pytest.raises(runner.Ended, match="ended before it was done"):
+        with pytest.raises(runner.Ended, match="ended before it was done") as error:
             asked()
+        assert not isinstance(error.value, runner.Crashed)
 
 
 def test_a_reader_that_is_killed_is_made_again(monkeypatch, ended):
@@ -176,10 +178,8 @@ def test_it_knows_no_secret_of_the_site(monkeypatch, ended):
 
 
 def test_an_answer_names_no_code_but_the_engine_s_classes(monkeypatch, ended):
-    probe(
-        monkeypatch,
-        "class Bad:\n    def __reduce__(self):\n        import os\n        return os.system, ('true',)\nreturn Bad()",
-    )
+    bad = "class Bad:\n    def __reduce__(self):\n        import os\n        return os.system, ('true',)\nreturn Bad()"
+    probe(monkeypatch, bad)
     with pytest.raises(runner.Ended):
         asked()
 
@@ -283,28 +283,15 @@ def test_one_module_makes_connections_and_every_other_way_to_one_is_forbidden():
             if isinstance(node, ast.ImportFrom) and node.module == "duckdb":
                 found += [f"{path.name}: {each.name}" for each in node.names if each.name not in allowed]
             if isinstance(node, ast.Import):
-                found += [
-                    f"{path.name}: {each.name} as {each.asname}"
-                    for each in node.names
-                    if each.name == "duckdb" and each.asname
-                ]
+                names = (each for each in node.names if each.name == "duckdb" and each.asname)
+                found += [f"{path.name}: {each.name} as {each.asname}" for each in names]
     assert found == []
 
 
 def test_readers_of_tables_are_called_by_jobs_alone():
     """Of the functions of the engine that open a table, no module but that of the jobs takes one."""
-    openers = {
-        "open_table",
-        "ingest",
-        "check_start",
-        "sketch",
-        "counted_digest",
-        "TableCounts",
-        "connect",
-        "FileTable",
-        "ServerTable",
-        "SparkTable",
-    }
+    openers = {"open_table", "ingest", "check_start", "sketch", "counted_digest", "TableCounts", "connect"}
+    openers |= {"FileTable", "ServerTable", "SparkTable"}
     found = []
     for path in (ROOT / "releases").rglob("*.py"):
         if path.is_relative_to(ROOT / "releases/engine") or path == ROOT / "releases/worker/jobs.py":
@@ -315,41 +302,49 @@ def test_readers_of_tables_are_called_by_jobs_alone():
     assert found == []
 
 
-#: What each task is given to do, so that it comes to a table.
+#: What each task is given to do, so that it comes to a table; and the jobs by which it does.
 DRIVEN = {
-    "releases.execute": lambda made: tasks.execute(release_id=str(made["release"].pk)),
-    "releases.read_upload": lambda made: tasks.read_upload(upload_id=str(made["upload"].pk)),
-    "releases.take_fingerprint": lambda made: tasks.take_fingerprint(dataset_id=str(made["release"].dataset_id)),
-    "releases.take_fingerprints": lambda made: tasks.take_fingerprints(),
+    "releases.execute": (lambda made: tasks.execute(release_id=str(made["release"].pk)), ["release"]),
+    "releases.read_upload": (lambda made: tasks.read_upload(upload_id=str(made["upload"].pk)), ["upload"]),
+    "releases.take_fingerprint": (
+        lambda made: tasks.take_fingerprint(dataset_id=str(made["release"].dataset_id)),
+        ["digest", "sketch"],
+    ),
+    "releases.take_fingerprints": (lambda made: tasks.take_fingerprints(), []),
 }
 
 
-def test_every_task_comes_to_its_table_through_the_runner(queued, alice, upload_file, monkeypatch):
+@pytest.fixture
+def receive(alice, upload_file):
+    """A table that alice sends, by its rows or its file."""
+
+    def received(source, title="Sent"):
+        path = upload_file(source) if isinstance(source, bytes) else source
+        return services.uploads.receive_upload(owner=alice, title=title, source=path)
+
+    return received
+
+
+def read(upload):
+    """Whether a worker has stored it."""
+    return services.uploads.execute_upload(upload_id=upload.pk)
+
+
+def test_every_task_comes_to_its_table_through_the_runner(queued, receive, monkeypatch):
     """A task that is not driven here, or that opens a table in its own process, fails by its name."""
     names = {name for name in current_app.tasks if name.startswith("releases.")}
     assert names == set(DRIVEN), "a task of which nothing shows that it reads through the runner"
-    made = {
-        "release": queued,
-        "upload": services.uploads.receive_upload(owner=alice, title="Other", source=upload_file(CSV + b"x,20,male\n")),
-    }
+    made = {"release": queued, "upload": receive(CSV + b"x,20,male\n")}
     # Approving the budget has taken the digest.
     Fingerprint.objects.all().delete()
     monkeypatch.setattr("releases.worker.leases.hint", lambda *_, **__: None)
     run, ran = runner.run, []
     monkeypatch.setattr(runner, "run", lambda job, **given: ran.append(job.__name__) or run(job, **given))
-    expected = {
-        "releases.execute": ["release"],
-        "releases.read_upload": ["upload"],
-        "releases.take_fingerprint": ["digest", "sketch"],
-        "releases.take_fingerprints": [],
-    }
-    for name, drive in DRIVEN.items():
+    for name, (drive, expected) in DRIVEN.items():
         ran.clear()
         drive(made)
-        assert ran == expected[name], name
-    queued.refresh_from_db()
-    assert queued.state == ReleaseState.PUBLISHED
-    assert Upload.objects.get(pk=made["upload"].pk).state == UploadState.STORED
+        assert ran == expected, name
+    assert (again(queued).state, again(made["upload"]).state) == (ReleaseState.PUBLISHED, UploadState.STORED)
 
 
 def test_a_task_that_opens_a_table_by_itself_fails(queued):
@@ -381,25 +376,23 @@ def wide(columns, rows=3):
     return "\n".join(lines).encode() + b"\n"
 
 
-def test_ten_thousand_columns_go_through_in_seconds_and_so_does_the_release_behind_them(queued, alice, upload_file):
-    received = services.uploads.receive_upload(owner=alice, title="Wide", source=upload_file(wide(10_000)))
-    assert services.uploads.execute_upload(upload_id=received.pk)
+def test_ten_thousand_columns_and_no_more_go_through_in_seconds_and_so_does_the_release_behind_them(queued, receive):
+    with pytest.raises(UnreadableTable, match="names 10,001 columns; at most 10,000 can be read"):
+        receive(wide(10_001))
+    received = receive(wide(10_000))
+    assert read(received)
     begun = time.monotonic()
     services.fingerprints.take_fingerprint(dataset_id=received.pk)
     assert Fingerprint.objects.get(dataset=received.pk).sketch
-    assert services.execution.execute_release(release_id=queued.pk)
+    assert execute(queued)
     # It took more than fifteen minutes; here it may share two cores with others.
     assert time.monotonic() - begun < 120
 
 
-def test_one_column_more_than_can_be_read_is_refused_with_the_number(alice, upload_file):
-    with pytest.raises(UnreadableTable, match="names 10,001 columns; at most 10,000 can be read"):
-        services.uploads.receive_upload(owner=alice, title="Wide", source=upload_file(wide(10_001)))
-
-
-@pytest.fixture
-def seconds_of_sketch(tmp_path, settings):
-    def measured(columns):
+def test_a_sketch_takes_time_in_proportion_to_the_columns(tmp_path):
+    """Of eight times the columns it took 18 times and more as long."""
+    least = []
+    for columns in (400, 3_200):
         source, stored = tmp_path / f"{columns}.csv", tmp_path / f"{columns}.parquet"
         source.write_bytes(wide(columns, rows=50))
         reading.upload(source, stored, table=upload_limits())
@@ -408,14 +401,8 @@ def seconds_of_sketch(tmp_path, settings):
             begun = time.monotonic()
             reading.sketch(stored)
             taken.append(time.monotonic() - begun)
-        return min(taken)
-
-    return measured
-
-
-def test_a_sketch_takes_time_in_proportion_to_the_columns(seconds_of_sketch):
-    """Of eight times the columns it took 18 times and more as long."""
-    few, many = seconds_of_sketch(400), seconds_of_sketch(3_200)
+        least.append(min(taken))
+    few, many = least
     assert many < 12 * max(few, 0.3)
 
 
@@ -426,14 +413,14 @@ def bomb(folder, rows, value, columns=1):
     return path
 
 
-def test_a_small_file_that_unfolds_to_sixty_gigabytes_is_refused_at_once(alice, tmp_path):
+def test_a_small_file_that_unfolds_to_sixty_gigabytes_is_refused_at_once(receive, tmp_path):
     path = bomb(tmp_path, 6_000_000, "x" * 9_999)
     assert path.stat().st_size < 20_000
     runner.warm()
-    services.uploads.receive_upload(owner=alice, title="First", source=path).delete()
-    received = services.uploads.receive_upload(owner=alice, title="Bomb", source=path)
+    receive(path).delete()
+    received = receive(path)
     begun = time.monotonic()
-    assert not services.uploads.execute_upload(upload_id=received.pk)
+    assert not read(received)
     assert time.monotonic() - begun < 2
     received.refresh_from_db()
     assert (received.state, received.attempts) == (UploadState.REFUSED, 1)
@@ -465,30 +452,27 @@ def test_no_kind_of_column_unfolds_once_it_is_made_into_text(values, columns_hol
     assert time.monotonic() - begun < 20
 
 
-def test_as_many_cells_as_a_small_file_cannot_hold_are_refused_while_it_is_sent(alice, tmp_path):
+def test_as_many_cells_as_a_small_file_cannot_hold_are_refused_while_it_is_sent(receive, tmp_path):
     with pytest.raises(UnreadableTable, match="unfolds"):
-        services.uploads.receive_upload(owner=alice, title="Bomb", source=bomb(tmp_path, 12_000_000, "1", columns=20))
+        receive(bomb(tmp_path, 12_000_000, "1", columns=20))
     assert not Upload.objects.exists()
 
 
-def test_a_table_that_takes_too_much_is_refused_with_one_reason_and_not_taken_up_again(alice, upload_file, settings):
-    received = services.uploads.receive_upload
+def test_a_table_that_takes_too_much_is_refused_with_one_reason_and_not_taken_up_again(receive, tmp_path, settings):
     # DuckDB compresses what it holds, so these are texts that cannot be.
-    lines = {"few": [b"%d" % row for row in range(200_000)]}
-    lines["much"] = [hashlib.sha512(each).hexdigest().encode() for each in lines["few"]] * 2
-    few, upload = (
-        received(owner=alice, title=title, source=upload_file(b"age,sex\n" + b",m\n".join([*lines[title], b""])))
-        for title in ("few", "much")
-    )
+    few = [b"%d" % row for row in range(200_000)]
+    much = [hashlib.sha512(each).hexdigest().encode() for each in few] * 2
+    few, much = (receive(b"age,sex\n" + b",m\n".join([*lines, b""])) for lines in (few, much))
     # Few rows take at most 160 MiB beside the process, many more than 320 MiB.
     settings.READER_MEMORY_BYTES = memory_of_reader() + 240 * 2**20
-    assert services.uploads.execute_upload(upload_id=few.pk)
-    assert not services.uploads.execute_upload(upload_id=upload.pk)
-    upload.refresh_from_db()
-    assert (upload.state, upload.refusal, upload.attempts) == (UploadState.REFUSED, TOO_MUCH, 1)
+    assert read(few)
+    assert not read(much)
+    much.refresh_from_db()
+    assert (much.state, much.refusal, much.attempts) == (UploadState.REFUSED, TOO_MUCH, 1)
     settings.ANSWER_TIME_LIMIT = 0
+    pyarrow.parquet.write_table(pa.table({"a": ["1", "2"]}), tmp_path / "sent.parquet")
     with pytest.raises(runner.OverLimit):
-        received(owner=alice, title="Survey", source=parquet_of(upload_file))
+        receive(tmp_path / "sent.parquet")
 
 
 def memory_of_reader():
@@ -497,28 +481,20 @@ def memory_of_reader():
     return int(re.search(r"VmData:\s+(\d+) kB", status)[1]) * 1024
 
 
-def parquet_of(upload_file):
-    path = upload_file().with_suffix(".parquet")
-    pyarrow.parquet.write_table(pa.table({"a": ["1", "2"]}), path)
-    return path
-
-
 def killed(*_, **__):
     raise runner.Ended("The process that read the table ended before it was done.")
 
 
-def test_a_reading_that_is_killed_each_time_is_given_up_and_the_next_is_done(
-    queued, alice, upload_file, monkeypatch, settings
-):
+def test_a_reading_that_is_killed_each_time_is_given_up_and_the_next_is_done(queued, receive, monkeypatch, settings):
     settings.MAX_ATTEMPTS = 3
-    upload = services.uploads.receive_upload(owner=alice, title="Kills", source=upload_file(CSV + b"x,20,male\n"))
+    upload = receive(CSV + b"x,20,male\n")
     # Approving the budget has taken the digest.
     Fingerprint.objects.all().delete()
     with monkeypatch.context() as patched:
         patched.setattr(runner, "run", killed)
         for _ in range(6):
-            services.uploads.execute_upload(upload_id=upload.pk)
-            services.execution.execute_release(release_id=queued.pk)
+            read(upload)
+            execute(queued)
             services.fingerprints.take_fingerprint(dataset_id=queued.dataset_id)
     upload.refresh_from_db()
     queued.refresh_from_db()
@@ -529,44 +505,33 @@ def test_a_reading_that_is_killed_each_time_is_given_up_and_the_next_is_done(
     assert "killed" not in queued.meaning
     assert services.fingerprints.is_incomparable(queued.dataset.budget)
     # What comes after is done.
-    other = services.uploads.receive_upload(owner=alice, title="Next", source=upload_file(CSV + b"y,20,male\n"))
-    assert services.uploads.execute_upload(upload_id=other.pk)
+    other = receive(CSV + b"y,20,male\n")
+    assert read(other)
     services.fingerprints.take_fingerprint(dataset_id=other.pk)
     assert Fingerprint.objects.get(dataset=other.pk).sketch is not None
 
 
-def test_workers_that_are_killed_at_a_fingerprint_do_not_take_it_up_for_ever(dataset, monkeypatch, settings):
+@pytest.mark.parametrize(("error", "times"), [(SystemExit(), 3), (runner.OverLimit("It takes longer."), 1)])
+def test_a_fingerprint_that_kills_its_worker_or_takes_too_long_is_not_taken_up_for_ever(
+    dataset, monkeypatch, settings, error, times
+):
     """Nothing runs after SIGKILL, so the attempt is on record before it begins."""
     settings.MAX_ATTEMPTS = 3
     begun = []
 
-    def dies(*_, **__):
+    def ends(*_, **__):
         begun.append(1)
-        raise SystemExit
+        raise error
 
-    monkeypatch.setattr(reading, "sketch", dies)
+    monkeypatch.setattr(reading, "sketch", ends)
     for _ in range(9):
         with suppress(SystemExit):
             fingerprints.take_fingerprint(dataset_id=dataset.pk)
-    assert len(begun) == 3
-
-
-def test_a_table_that_takes_too_long_to_recognise_is_taken_up_once(dataset, monkeypatch):
-    begun = []
-
-    def long(*_, **__):
-        begun.append(1)
-        raise runner.OverLimit("It takes longer than a table may take.")
-
-    monkeypatch.setattr(reading, "sketch", long)
-    for _ in range(3):
-        fingerprints.take_fingerprint(dataset_id=dataset.pk)
-    assert len(begun) == 1
+    assert len(begun) == times
 
 
 def test_too_little_memory_for_a_reader_is_found_before_the_site_starts(settings):
     assert checks.a_reader_has_memory_enough(None) == []
     settings.READER_MEMORY_BYTES = 255 * 2**20
-    assert [error.msg for error in checks.a_reader_has_memory_enough(None)] == [
-        "READER_MEMORY_MB must be at least 256."
-    ]
+    (error,) = checks.a_reader_has_memory_enough(None)
+    assert error.msg == "READER_MEMORY_MB must be at least 256."

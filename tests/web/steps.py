@@ -1,0 +1,58 @@
+"""Steps of web tests: to charge, submit, carry out, audit, and to read a row again."""
+
+from __future__ import annotations
+
+import uuid
+from fractions import Fraction
+
+from django.db import connection
+
+from releases import services
+from releases.engine.accounting.events import PureEvent
+from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
+from releases.ledger import ledger, verification
+from releases.models import Budget, Dataset, Organisation
+from tests.web.past_the_guards import lift
+
+#: What the datasets of the web tests protect.
+ROW = {"unit": PrivacyUnit(), "neighbours": NeighbouringRelation.ADD_REMOVE}
+
+
+def charge(of, cost, by, *, delta=Fraction(0), key=None):
+    """Charge a release, or a new draft of a dataset, an epsilon or an event: the ledger's part of submitting it."""
+    release = services.releases.draft_release(dataset=of, by=by) if isinstance(of, Dataset) else of
+    event = PureEvent(epsilon=Fraction(cost)) if isinstance(cost, (str, int, Fraction)) else cost
+    return ledger.charge(release=release, **ROW, events=[event], delta=delta, key=key or uuid.uuid4(), actor=by)
+
+
+def submit(release, by, *, key=None, **given):
+    return services.releases.submit_release(release=release, key=key or uuid.uuid4(), by=by, send=False, **given)
+
+
+def execute(release):
+    """What a worker does of it: whether it was published, or opened."""
+    return services.execution.execute_release(release_id=release.pk)
+
+
+def faults(budget=None):
+    """What the audit finds in a ledger, or in the only one."""
+    return [fault.what for fault in verification.verify(budget or Budget.objects.get())]
+
+
+def rule(**values):
+    """Set what the organisation decides."""
+    Organisation.objects.update_or_create(pk=1, defaults={"upload_cap_bytes": 2**30} | values)
+
+
+def again(thing):
+    """A row as it is stored now."""
+    return type(thing).objects.get(pk=thing.pk)
+
+
+def without_triggers():
+    """Let entries of the ledger be changed, as somebody with the database's file could."""
+    if connection.vendor == "sqlite":
+        lift("ledger_no_update")
+    else:
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE releases_ledgerentry DISABLE TRIGGER ALL")
