@@ -972,7 +972,8 @@ MUTATIONS = (
             ".filter(pk=release_id, state=ReleaseState.RUNNING, run_token=token).change("
         ),
         instead="        published = Release.objects.filter(pk=release_id).change(",
-        test="tests/web/worker/test_execution.py::test_a_worker_that_lost_its_lease_publishes_nothing",
+        test="tests/web/worker/test_execution.py"
+        "::test_a_worker_that_lost_its_lease_publishes_nothing_while_another_runs",
     ),
     Mutation(
         name="an-upload-claimed-twice",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import uuid
 from datetime import timedelta
 
 import pytest
@@ -94,6 +95,20 @@ def test_a_worker_that_lost_its_lease_publishes_nothing(queued, monkeypatch):
     assert others == [True, published.folder]
     assert (published.state, published.attempts) == (ReleaseState.PUBLISHED, 2)
     assert charges(queued) == [EntryKind.CHARGE]
+
+
+def test_a_worker_that_lost_its_lease_publishes_nothing_while_another_runs(queued, monkeypatch):
+    """The other one's run is still going on when the late one has its result."""
+    run, other = runner.run, uuid.uuid4()
+
+    def slow(*args, **kwargs):
+        result = run(*args, **kwargs)
+        Release.objects.filter(pk=queued.pk).update(run_token=other)
+        return result
+
+    monkeypatch.setattr(runner, "run", slow)
+    assert not execute(queued)
+    assert (again(queued).state, again(queued).run_token, again(queued).result) == (ReleaseState.RUNNING, other, None)
 
 
 def test_a_release_and_the_words_it_is_found_by_are_published_together_or_not_at_all(queued, monkeypatch):
