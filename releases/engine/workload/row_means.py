@@ -268,7 +268,7 @@ class PairedMeans(OfMeans):
 
     @property
     def moved(self) -> Changes:
-        sizes = [each.span.largest * self.schema.unit.max_rows for each in self.coordinates[::2]]
+        sizes = [each.span.largest * self.schema.rows_of_unit for each in self.coordinates[::2]]
         added = [tuple(end for pair in ends for end in pair) for ends in product(*(((r, 0), (0, r)) for r in sizes))]
         both = tuple(size for size in sizes for _ in range(2))
         # A row that vanishes moves a part of what one replaced can.
