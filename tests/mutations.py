@@ -115,8 +115,8 @@ MUTATIONS = (
     Mutation(
         name="score-of-a-pair-as-if-its-margins-were-public",
         file="releases/engine/mechanisms/strongest_associations.py",
-        text="return (2 if schema.neighbours is NeighbouringRelation.ADD_REMOVE else 4) * schema.unit.max_rows",
-        instead="return schema.unit.max_rows",
+        text="return (2 if schema.neighbours is NeighbouringRelation.ADD_REMOVE else 4) * schema.rows_of_unit",
+        instead="return schema.rows_of_unit",
         test=(
             "tests/engine/workload/test_strongest_associations.py::"
             "test_in_large_tables_a_row_moves_a_score_nearly_as_far_as_is_paid_for"
@@ -149,8 +149,8 @@ MUTATIONS = (
     Mutation(
         name="choice-monotone-under-replace",
         file="releases/engine/mechanisms/choices.py",
-        text="return schema.unit.max_rows, schema.neighbours is NeighbouringRelation.ADD_REMOVE",
-        instead="return schema.unit.max_rows, True",
+        text="return schema.rows_of_unit, schema.neighbours is NeighbouringRelation.ADD_REMOVE",
+        instead="return schema.rows_of_unit, True",
         test="tests/engine/mechanisms/test_choices.py::test_the_noise_for_counts_that_move_one_way_is_too_little_for_replaced_rows",
     ),
     Mutation(
@@ -411,7 +411,7 @@ MUTATIONS = (
     Mutation(
         name="a-pair-at-the-price-of-one-row-of-a-person",
         file="releases/engine/workload/row_means.py",
-        text="rows = self.schema.unit.max_rows * self.most_weight",
+        text="rows = self.schema.rows_of_unit * self.most_weight",
         instead="rows = self.most_weight",
         test="tests/engine/workload/test_sensitivity.py::test_sums_and_centred_sums_with_their_count_move_exactly_as_far_as_declared",
     ),
@@ -875,10 +875,30 @@ MUTATIONS = (
         test="tests/engine/tables/test_formulas.py::test_each_operation_gives_on_dirty_rows_what_the_reference_says[duckdb]",
     ),
     Mutation(
+        name="votes-of-other-persons",
+        file="releases/engine/tables/persons.py",
+        text="partition_by=[column(UNIT), column(code_of(axis))])",
+        instead="partition_by=[column(code_of(axis))])",
+        test=(
+            "tests/engine/tables/test_persons.py::"
+            "test_all_rows_of_a_person_move_a_joint_vector_no_further_than_is_declared[add_remove-duckdb]"
+        ),
+    ),
+    Mutation(
+        name="rows-at-the-price-of-persons",
+        file="releases/engine/domain/universe.py",
+        text="return 1 if self.counts_persons else self.unit.max_rows",
+        instead="return 1 if self.unit.id_column else self.unit.max_rows",
+        test=(
+            "tests/engine/tables/test_persons.py::"
+            "test_a_person_of_more_rows_than_the_unit_keeps_takes_part_with_all_of_them"
+        ),
+    ),
+    Mutation(
         name="one-row-more-of-each-person",
         file="releases/engine/tables/bounding.py",
-        text="whole(schema.unit.max_rows)",
-        instead="whole(schema.unit.max_rows + 1)",
+        text="whole(schema.rows_of_unit)",
+        instead="whole(schema.rows_of_unit + 1)",
         test="tests/engine/tables/test_contract.py::test_dirty_tables_count_as_the_reference_says[duckdb]",
     ),
     Mutation(

@@ -98,14 +98,17 @@ class QuestionsForm(ConditionsForm, LenientForm):
         return {"count": self.predicate()}
 
     def _marginals(self) -> dict[str, Any]:
-        """All tables over so many columns, of those that were chosen.
+        """All tables over so many columns, of those that were chosen; where none was, of all that count rows.
 
         Raises:
             InvalidInput: fewer columns were chosen than a table has.
         """
         order = self.sent["order"]
         query: dict[str, Any] = {"marginals": int(order) if re.fullmatch(r"[0-9]{1,4}", order) else order}
-        if chosen := self._chosen_columns:
+        chosen = self._chosen_columns
+        if not chosen and len(self.universe.populations) > 1:
+            chosen = list(self.universe.populations[0].names)
+        if chosen:
             query["columns"] = chosen
             if isinstance(query["marginals"], int) and query["marginals"] > len(chosen):
                 tables = f"a table of {query['marginals']} columns needs {query['marginals']} of them or more"
@@ -116,7 +119,7 @@ class QuestionsForm(ConditionsForm, LenientForm):
 
     def _pairs(self) -> dict[str, Any]:
         """The tables that synthetic rows are to agree with: over every two of the columns, or over the one there is."""
-        chosen = self._chosen_columns or list(self.universe.names)
+        chosen = self._chosen_columns or list(self.universe.populations[0].names)
         return {"marginals": min(2, len(chosen)), "columns": chosen}
 
     @property

@@ -31,7 +31,8 @@ _QUESTIONS = {"version": WORKLOAD_VERSION, "states": True, "queries": [{"margina
 
 
 def planned_check(schema: Schema, budget: Budget, *, rows: int) -> Plan:
-    """The check of all declared columns that takes least of the budget.
+    """The check of all declared columns that takes least of the budget. Where some count rows and others persons, it
+    is of the former, which the latter are made from.
 
     Raises:
         InvalidInput: there are too few rows for one that costs little.
@@ -39,6 +40,7 @@ def planned_check(schema: Schema, budget: Budget, *, rows: int) -> Plan:
     deltas = {"laplace-queries": "0"}
     if (delta := first_delta(budget)) != "0":
         deltas["gaussian-queries"] = delta
+    schema = schema.project(schema.universe.populations[0].names)
     about, question = of_columns_asked(schema, read_question(_QUESTIONS, schema.universe))
     found = []
     for name, delta in deltas.items():

@@ -47,8 +47,12 @@ class Fits:
 
 @lru_cache(maxsize=32)
 def fits(universe: Universe) -> Sequence[Fits]:
-    """Every mechanism that answers counts, those that can hold the universe first."""
-    schema = Schema(universe=universe, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE)
+    """Every mechanism that answers counts, those that can hold the universe first; of one of rows and of persons, which
+    are counted apart, the larger part."""
+    universe = universe.largest_population
+    # A space is the name of no column.
+    unit = PrivacyUnit(kind="person", id_column=" ") if universe.is_of_persons else PrivacyUnit()
+    schema = Schema(universe=universe, unit=unit, neighbours=NeighbouringRelation.ADD_REMOVE)
     # In every column one bin: a single number, about all of them at once, or about two at a time.
     together, by_twos = (_counts_of_first_bins(universe, sets) for sets in ([universe.names], _twos(universe)))
     found = []

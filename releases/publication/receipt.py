@@ -20,7 +20,7 @@ from django.conf import settings
 
 from releases.engine.accounting import accountant
 from releases.engine.bounds.accuracy import Bound
-from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit, decimal_text
+from releases.engine.domain.privacy import NeighbouringRelation, decimal_text
 from releases.engine.domain.universe import CLAMP, DROP, Attribute, Schema, Universe
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Plan, budget_to_json, mechanism
@@ -206,8 +206,8 @@ def spent(receipt: Mapping[str, Any]) -> dict[str, str]:
 
 def protects_text(receipt: Mapping[str, Any]) -> str:
     """Whom the price protects, and what is kept private."""
-    unit = PrivacyUnit.from_json(receipt["unit"])
-    return f"{unit.in_words()}; {neighbours_text(NeighbouringRelation(receipt['neighbours']))}"
+    unit = Schema.from_json(receipt["schema"]).unit_in_words
+    return f"{unit}; {neighbours_text(NeighbouringRelation(receipt['neighbours']))}"
 
 
 def protection_text(budget: Budget) -> str:
@@ -243,7 +243,8 @@ def counted_in_words(receipt: Mapping[str, Any]) -> str:
     schema = Schema.from_json(receipt["schema"])
     is_counted = "noisy number of rows" in receipt["notes"] or schema.universe.is_of_states
     is_known = is_counted or receipt["synthetic_rows"]
-    about = f"About {max(receipt['total']['estimate'], 0.0):,.0f} rows counted"
+    rows = "rows counted, each of them one person" if schema.counts_persons else "rows counted"
+    about = f"About {max(receipt['total']['estimate'], 0.0):,.0f} {rows}"
     if not schema.rows_may_vanish:
         return f"{about}; no rule leaves one out." if is_known else "No rule leaves a row out."
     if is_known:
@@ -256,7 +257,8 @@ def rules_that_drop(receipt: Mapping[str, Any]) -> list[str]:
     schema = Schema.from_json(receipt["schema"])
     rules, unit = rules_in_words(schema.universe, that_drop=True), schema.unit
     if unit.id_column is not None:
-        rules.append(f"A row without {unit.id_column} is left out, and of one person at most {unit.max_rows:,} count.")
+        most = "" if schema.counts_persons else f", and of one person at most {unit.max_rows:,} count"
+        rules.append(f"A row without {unit.id_column} is left out{most}.")
     return rules
 
 
@@ -272,6 +274,8 @@ def rules_in_words(universe: Universe, *, that_drop: bool = False) -> list[str]:
     declared = [each for each in universe.attributes if each.state_of is None]
     catching = [each for each in declared if not each.has_grammar and each.outside != DROP]
     rules = [f"{each.name}: {said}." for each in universe.attributes if not that_drop and (said := made_in_words(each))]
+    if universe.is_of_persons and not that_drop:
+        rules.insert(0, "Each row here is one person: it is made from all rows that the table has of the person.")
     if dropping:
         rules.append(
             f"A row whose value of {_listed(dropping)} is not exactly one of the declared categories is left out of "

@@ -14,6 +14,7 @@ from typing import Any
 from django.utils.text import slugify
 
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
+from releases.engine.domain.universe import Schema
 from releases.publication.receipt import learned_in
 
 
@@ -113,13 +114,13 @@ def _name_and_parameters(receipt: Mapping[str, Any]) -> tuple[str, dict[str, flo
 
 
 def _privacy_loss(receipt: Mapping[str, Any]) -> dict[str, Any]:
-    unit = PrivacyUnit.from_json(receipt["unit"])
+    schema = Schema.from_json(receipt["schema"])
     added = "added or removed" if receipt["neighbours"] == NeighbouringRelation.ADD_REMOVE.value else "replaced"
     forms = sorted(receipt["cost"].items(), key=_strictest)
     details = [f"{form.capitalize()} DP: {_stated(stated)}." for form, stated in forms]
     return {
-        "privacy_unit": "Row-level" if unit.id_column is None else "Person-level",
-        "privacy_unit_details": f"Protects {unit.in_words()}; adjacent datasets differ by one that is {added}.",
+        "privacy_unit": "Row-level" if schema.unit.id_column is None else "Person-level",
+        "privacy_unit_details": f"Protects {schema.unit_in_words}; adjacent datasets differ by one that is {added}.",
         "number_of_privacy_units": 1,
         "privacy_parameters": _name_and_parameters(receipt)[1],
         "privacy_parameters_details": " ".join(details),

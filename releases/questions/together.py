@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -48,25 +48,37 @@ class PartAsked:
 def at_a_glance(universe: Universe, *, may_check: bool) -> list[PartAsked]:
     """Every declared column, counted by itself, and the pairs of columns that go together most. Where a column leaves
     out rows without a value, how the values of all columns read is counted as well: that tells how many are missing,
-    and needs less.
+    and needs less. Columns that count rows and those that count persons are parts of their own.
 
     Args:
         may_check: whether the budget may be charged for another check of how values read.
     """
-    queries = [{"marginals": 1}]
-    asked = [PartAsked(title=GLANCE, workload={"version": WORKLOAD_VERSION, "queries": queries}, weight="3")]
+    asked: list[PartAsked] = []
+    for each in universe.populations:
+        of = ", of persons" if each.is_of_persons and each is not universe else ""
+        asked += _at_a_glance(each, of=of, may_check=may_check and not asked)
+    return asked
+
+
+def _at_a_glance(universe: Universe, *, of: str, may_check: bool) -> Iterator[PartAsked]:
+    queries = [{"marginals": 1, "columns": list(universe.names)}]
+    yield PartAsked(title=f"{GLANCE}{of}", workload={"version": WORKLOAD_VERSION, "queries": queries}, weight="3")
     if may_check and any(each.drops_missing for each in universe.attributes):
         read = {"version": WORKLOAD_VERSION, "states": True, "queries": queries}
-        asked.append(PartAsked(title="Missing values", workload=read))
-    if not why_no_associations(universe):
+        yield PartAsked(title=f"Missing values{of}", workload=read)
+    if not _why_no_pairs(universe):
         pairs = {StrongestAssociations.kind: {"columns": _with_levels(universe)}}
         workload = {"version": WORKLOAD_VERSION, "queries": [pairs]}
-        asked.append(PartAsked(title=ASSOCIATIONS, workload=workload, weight="2"))
-    return asked
+        yield PartAsked(title=f"{ASSOCIATIONS}{of}", workload=workload, weight="2")
 
 
 def why_no_associations(universe: Universe) -> str:
     """What the columns would have to be for their pairs to be compared at a glance; empty where they are."""
+    reasons = [_why_no_pairs(each) for each in universe.populations]
+    return reasons[0] if all(reasons) else ""
+
+
+def _why_no_pairs(universe: Universe) -> str:
     return refused(tuple(_with_levels(universe)), universe)
 
 
@@ -138,7 +150,7 @@ def _table(wanted: str, *, number: str, columns: Sequence[str], universe: Univer
     if number:
         raise InvalidInput("number", number, "is of no use here; name it among the columns, which count it by its bins")
     if wanted == ROWS:
-        named = list(columns or universe.names)
+        named = list(columns or universe.populations[0].names)
         return {"marginals": min(2, len(named)), "columns": named}
     if not columns:
         raise InvalidInput("columns", "", "must name at least one column: a table counts the values of columns")

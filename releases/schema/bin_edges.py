@@ -182,6 +182,8 @@ def made_in_words(attribute: Attribute) -> str:
     formula = (attribute.state_of or attribute).formula
     if formula is None:
         return ""
+    if formula.per_person is not None:
+        return f"one value a person, made from all of the person's rows by the formula {formula.shown}"
     names = ", ".join(each.name for each in formula.reads)
     return f"made from {names}, each row's from that row alone, by the formula {formula.shown}"
 

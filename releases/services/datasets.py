@@ -179,7 +179,7 @@ def declare_universe(*, dataset: Dataset, columns: list[dict[str, Any]], by: Use
         )
     (budget,) = locked_with_budget(dataset)
     if budget is not None:
-        Schema(universe=universe, unit=budget.privacy_unit, neighbours=budget.relation)
+        Schema(universe=universe, unit=budget.privacy_unit, neighbours=budget.relation).check_unit()
     declared = [attribute.to_json() for attribute in universe.attributes]
     if dataset.declared != declared:
         audit_log.record(AuditAction.DECLARE, actor=by, on=dataset, detail=f"the columns {', '.join(universe.names)}")
@@ -207,7 +207,7 @@ def declare_protection(
     if unit.id_column is not None:
         _check_present(dataset, unit.id_column, field="unit.id")
     if dataset.universe is not None:
-        Schema(universe=dataset.universe, unit=unit, neighbours=neighbours)
+        Schema(universe=dataset.universe, unit=unit, neighbours=neighbours).check_unit()
     refuse_public_total(dataset, neighbours)
     said = f"protects {unit.in_words()}, {neighbours.value.replace('_', '/')} neighbours"
     if budget is None:
@@ -239,7 +239,7 @@ def declare_protection(
         if unit.id_column is not None and unit.id_column not in each.columns:
             raise InvalidInput("unit.id", unit.id_column, "is not a column of every table of this population")
         if each.universe is not None:
-            Schema(universe=each.universe, unit=unit, neighbours=neighbours)
+            Schema(universe=each.universe, unit=unit, neighbours=neighbours).check_unit()
     audit_log.record(AuditAction.DECLARE, actor=by, on=dataset, detail=said)
     budget.unit, budget.neighbours = unit.to_json(), neighbours.value
     budget.save(update_fields=["unit", "neighbours"])
@@ -286,7 +286,7 @@ def join_population(*, dataset: Dataset, other: Dataset, by: User | None = None)
     if joined.privacy_unit.id_column is not None:
         _check_present(dataset, joined.privacy_unit.id_column, field="population")
     if dataset.universe is not None:
-        Schema(universe=dataset.universe, unit=joined.privacy_unit, neighbours=joined.relation)
+        Schema(universe=dataset.universe, unit=joined.privacy_unit, neighbours=joined.relation).check_unit()
     dataset.budget = joined
     dataset.save(update_fields=["budget"])
     if left is not None and not left.datasets.exists():

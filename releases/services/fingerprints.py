@@ -142,7 +142,8 @@ def _note_failure(dataset: Dataset, counter: str, error: Exception) -> None:
 
 
 def _declared(dataset: Dataset) -> list[str]:
-    return dataset.columns_read
+    # Where rows of persons are counted and nothing else is asked, no column is read.
+    return dataset.columns_read or dataset.columns
 
 
 def _file(dataset: Dataset) -> Path | None:

@@ -99,6 +99,8 @@ def _with_catch_all(dataset: Dataset, column: str, other: str) -> Universe:
     declared = _declared(dataset)
     if column not in dataset.columns and column not in dataset.made_columns:
         raise InvalidInput("column", column, "is not a column of the table")
+    if column in declared.names and declared[column].per_person is not None:
+        raise InvalidInput("column", column, "is made of all rows of a person; learn those of a column that it reads")
     return with_catch_all(declared, column, other=other)
 
 

@@ -143,12 +143,12 @@ def change_session(
 
 
 def columns_of_session(universe: Universe, columns: Collection[str]) -> tuple[str, ...]:
-    """The columns that can be asked about, in declared order: those named, or all where none is.
+    """The columns that can be asked about, in declared order: those named, or all of one population where none is.
 
     Raises:
         InvalidInput: one of them is not declared.
     """
-    return tuple(sorted(set(columns), key=universe.axis)) or universe.names
+    return tuple(sorted(set(columns), key=universe.axis)) or universe.populations[0].names
 
 
 def open_session(*, release: Release, token: uuid.UUID, live: LiveSession) -> bool:

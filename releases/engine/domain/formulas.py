@@ -2,6 +2,9 @@
 
 It has no clock and no randomness, and no expression can fail on a row: what has no value is missing. What each
 operation means is said in ``docs/reference/counting.md``.
+
+A formula may also be one function of all rows of a person, such as ``count_per_person()``, whose argument is a formula
+of a row. It gives each person one value.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from decimal import Decimal
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, NoReturn
@@ -46,6 +50,35 @@ SIGNATURES: dict[str, tuple[tuple[Type, ...], Type]] = {
 }
 _FUNCTIONS = (*SIGNATURES, "if", "coalesce", "is_missing", "text", "prefix", "recode")
 _WORDS = ("and", "or", "not", "true", "false")
+
+
+class Take(StrEnum):
+    """What is taken of the values in all rows of a person; as a function its name ends with ``_per_person``."""
+
+    COUNT = "count"
+    SUM = "sum"
+    ANY = "any"
+    ALL = "all"
+    MIN = "min"
+    MAX = "max"
+    MOST_FREQUENT = "most_frequent"
+    FIRST = "first"
+    LAST = "last"
+
+    @property
+    def is_in_time(self) -> bool:
+        return self in (Take.FIRST, Take.LAST)
+
+
+_PER_PERSON = {f"{take}_per_person": take for take in Take}
+_TAKES = {
+    Take.COUNT: tuple(Type),
+    Take.SUM: (Type.NUMBER,),
+    **dict.fromkeys((Take.ANY, Take.ALL), (Type.TRUTH,)),
+    **dict.fromkeys((Take.MIN, Take.MAX), (Type.NUMBER, Type.DATE)),
+    Take.MOST_FREQUENT: (Type.TEXT, Type.TRUTH),
+    **dict.fromkeys((Take.FIRST, Take.LAST), tuple(Type)),
+}
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 #: The result that a declaration of each type reads.
 _WANTED = {
@@ -105,6 +138,34 @@ class Recode:
 Node = Constant | Read | Call | Recode
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PerPerson:
+    """A value of each person, made from all of their rows.
+
+    Rows whose value is missing, or whose date where one is asked for, take no part. Where none is left the person's
+    value is missing; a count is 0.
+
+    Attributes:
+        type: of the value.
+        take: what is taken.
+        of: each row's value; None where all rows are counted.
+        by: of the first and the last: the column of dates.
+        lowest, highest: of a sum: the ends that each row's value is clamped to.
+    """
+
+    type: Type
+    take: Take
+    of: Node | None = None
+    by: FileColumn | None = None
+    lowest: Decimal = Decimal(0)
+    highest: Decimal = Decimal(0)
+
+    @property
+    def is_of_categories(self) -> bool:
+        """Whether the place of a value among the declared categories decides."""
+        return self.type in (Type.TEXT, Type.TRUTH) and (self.take is Take.MOST_FREQUENT or self.take.is_in_time)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Formula:
     """A formula, checked.
@@ -117,15 +178,20 @@ class Formula:
 
     text: str
     reads: tuple[FileColumn, ...]
-    tree: Node = field(init=False, repr=False, compare=False)
+    tree: Node | PerPerson = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         names = names_in(self.text)
         if tuple(each.name for each in self.reads) != names:
             raise InvalidInput("reads", [each.name for each in self.reads], f"must be the columns {', '.join(names)}")
         object.__setattr__(self, "tree", _tree(self.text, self.reads))
-        if not self.reads:
+        if not self.reads and self.per_person is None:
             raise InvalidInput("formula", self.text, "must name a column of the table")
+
+    @property
+    def per_person(self) -> PerPerson | None:
+        """What is taken of all rows of a person; None where each row has a value of its own."""
+        return self.tree if isinstance(self.tree, PerPerson) else None
 
     def check_gives(self, kind: AttributeKind) -> None:
         """Refuse a declaration that cannot read what the formula gives.
@@ -172,7 +238,7 @@ def formula_of(text: object, listed: object, declared: Mapping[str, FileColumn |
 
 # A schema is read at each look at a page, and a lookup table is long.
 @lru_cache(maxsize=16)
-def _tree(text: str, reads: tuple[FileColumn, ...]) -> Node:
+def _tree(text: str, reads: tuple[FileColumn, ...]) -> Node | PerPerson:
     return _Parser(text, {each.name: each for each in reads}).whole()
 
 
@@ -279,13 +345,47 @@ class _Parser:
         self._text, self._tokens, self._columns = text, _tokens(text), columns
         self._place, self._nodes, self._open = 0, 0, 0
 
-    def whole(self) -> Node:
+    def whole(self) -> Node | PerPerson:
         if not self._tokens:
             raise InvalidInput("formula", self._text, "must not be empty")
-        tree = self._either()
+        take = _PER_PERSON.get(self._tokens[0].text)
+        is_per_person = take is not None and len(self._tokens) > 1 and self._tokens[1].text == "("
+        tree = self._per_person(take) if take is not None and is_per_person else self._either()
         if self._place < len(self._tokens):
             self._refuse("was not expected here")
         return tree
+
+    def _per_person(self, take: Take) -> PerPerson:
+        start, self._place = self._start, 2
+        if take is Take.COUNT and self._accepts(")"):
+            return PerPerson(type=Type.NUMBER, take=take)
+        of, by, lowest, highest = self._either(), None, Decimal(0), Decimal(0)
+        if of.type not in _TAKES[take]:
+            wanted = " or a ".join(_TAKES[take])
+            _refuse(self._text, start, f"takes a {wanted} of each row, and was given a {of.type}")
+        if take is Take.SUM:
+            lowest, highest = (self._end() for _ in range(2))
+            if not lowest < highest:
+                _refuse(self._text, start, "must have a lowest value of a row below the highest, such as 0, 1000")
+        elif take.is_in_time:
+            self._expects(",")
+            named = self._value()
+            if not isinstance(named, Read) or named.type is not Type.DATE:
+                _refuse(self._text, start, "takes a value and a column that is declared with dates, which orders rows")
+            by = self._columns[named.name]
+        self._expects(")")
+        type_ = Type.NUMBER if take is Take.COUNT else of.type
+        return PerPerson(type=type_, take=take, of=of, by=by, lowest=lowest, highest=highest)
+
+    def _end(self) -> Decimal:
+        """One end of what a row's value is clamped to."""
+        self._expects(",")
+        is_minus = self._accepts("-")
+        token = self._tokens[self._place] if self._place < len(self._tokens) else None
+        if token is None or token.kind != "number" or len(token.text) > 40:
+            self._refuse("was not expected here; the lowest and the highest value of a row were, such as 0, 1000")
+        self._place += 1
+        return -Decimal(token.text) if is_minus else Decimal(token.text)
 
     def _either(self) -> Node:
         return self._chain("or", self._both)
@@ -374,8 +474,12 @@ class _Parser:
 
     def _function(self, named: _Token) -> Node:
         name, start = named.text, named.start
+        if name in _PER_PERSON:
+            _refuse(
+                self._text, start, "makes one value of all rows of a person, so the formula begins and ends with it"
+            )
         if name not in _FUNCTIONS:
-            _refuse(self._text, start, f"is no function; there are {', '.join(_FUNCTIONS)}")
+            _refuse(self._text, start, f"is no function; there are {', '.join((*_FUNCTIONS, *_PER_PERSON))}")
         if name == "recode":
             return self._recode(start)
         if name == "text":

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from releases.engine.domain.columns import AttributeKind as AttributeKind
 from releases.engine.domain.columns import FileColumn, check_missing_codes, is_plain
 from releases.engine.domain.dates import NO_DATE, Dates
-from releases.engine.domain.formulas import Formula, formula_fields, formula_of
+from releases.engine.domain.formulas import Formula, PerPerson, formula_fields, formula_of
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.errors import InvalidInput
 
@@ -28,6 +28,8 @@ MAX_COLUMNS = 10_000
 MAX_DECIMALS = 9
 #: Numbers are whole multiples of their last place, at most this many: up to here doubles hold every one.
 LARGEST_POINT = 2**53
+#: Columns that a refusal names.
+_MAX_NAMED = 10
 #: Of a number whose declaration does not say.
 DEFAULT_DECIMALS = 2
 
@@ -74,7 +76,8 @@ class Attribute:
     declared, and no row is dropped by it.
 
     A column with a `formula` is not in the table: its values are made from columns of the table, each row's from that
-    row alone, and then read as declared. So a row still has one bin or none.
+    row alone, and then read as declared. So a row still has one bin or none. A formula may instead make one value of
+    all rows of a person: then what has one bin or none is the person.
     """
 
     name: str
@@ -110,6 +113,15 @@ class Attribute:
             self._check_categories()
         else:
             self._check_edges()
+        if self.formula is not None and self.formula.per_person is not None:
+            self._check_ends(self.formula.per_person)
+
+    def _check_ends(self, taken: PerPerson) -> None:
+        """Sums are of whole numbers, exactly, so that no database's order of rows makes a difference."""
+        for end in (taken.lowest, taken.highest):
+            if places(end) > self.decimals or abs(end.scaleb(self.decimals)) > LARGEST_POINT:
+                rule = f"must have at most {self.decimals} decimal places as the column has, and ordinary size"
+                raise InvalidInput("formula", plain(end), rule)
 
     def _check_formula(self, formula: Formula) -> None:
         formula.check_gives(self.kind)
@@ -222,6 +234,12 @@ class Attribute:
             outside=OUTSIDE,
             state_of=self,
         )
+
+    @property
+    def per_person(self) -> PerPerson | None:
+        """What is taken of all rows of a person; None of a column that each row has a value of."""
+        formula = (self.state_of or self).formula
+        return formula.per_person if formula is not None else None
 
     @property
     def reads(self) -> tuple[FileColumn, ...]:
@@ -488,6 +506,33 @@ class Universe:
                 rule = "is a column of the table; a column with a formula needs another name"
                 raise InvalidInput(f"columns[{position}].name", attribute.name, rule)
 
+    @cached_property
+    def populations(self) -> tuple[Universe, ...]:
+        """The attributes of rows, and behind them those of persons: what is counted has attributes of one alone."""
+        of_rows = [each for each in self.attributes if each.per_person is None]
+        of_persons = [each for each in self.attributes if each.per_person is not None]
+        if not (of_rows and of_persons):
+            return (self,)
+        return tuple(Universe(attributes=tuple(each)) for each in (of_rows, of_persons))
+
+    @property
+    def largest_population(self) -> Universe:
+        """Of those that are counted apart, the one with most cells."""
+        return max(self.populations, key=lambda each: each.size)
+
+    @property
+    def is_of_persons(self) -> bool:
+        """Whether what is counted is persons, each by one value of every attribute, and not rows.
+
+        Raises:
+            InvalidInput: some attributes are of rows, others of persons.
+        """
+        if len(self.populations) > 1:
+            of_persons = ", ".join(self.populations[1].names[:_MAX_NAMED])
+            rule = "count persons, and the other columns count rows: ask about each kind in a question of its own"
+            raise InvalidInput("columns", of_persons, rule)
+        return self.attributes[0].per_person is not None
+
     @property
     def states(self) -> Universe:
         """The universe of how values read as declared; every row is in it."""
@@ -517,6 +562,50 @@ class Schema:
     def project(self, names: Iterable[str]) -> Schema:
         """The schema of some of the columns alone: what other columns hold leaves no row out."""
         return replace(self, universe=self.universe.project(names))
+
+    def check_unit(self) -> None:
+        """See that persons are protected where some columns have one value a person.
+
+        Raises:
+            InvalidInput: a row is protected, so that nothing says which rows are of one person.
+        """
+        of_persons = [each.name for each in self.universe.attributes if each.per_person is not None]
+        if of_persons and self.unit.kind != "person":
+            rule = "have one value a person, so a person must be protected, by the column that tells people apart"
+            raise InvalidInput("columns", ", ".join(of_persons[:_MAX_NAMED]), rule)
+
+    @cached_property
+    def counts_persons(self) -> bool:
+        """Whether each counted row is a person, made from all rows that the table has of them.
+
+        Such a row is a function of that person's rows alone: rows are grouped by the id, and no group sees another. So
+        tables that differ in all rows of one person differ, once grouped, in one row: it is there or not under
+        ADD_REMOVE; under REPLACE it changes, or is there in one of them alone where the person has no row in the other.
+        Every row of a person takes part, and none has to be left out for privacy, however many there are. Counted by
+        its bins, the row moves a vector of counts by 1 (L1 and L2) where it is added or removed, and by at most 2 (L1)
+        and the root of 2 (L2) where it changes.
+
+        Raises:
+            InvalidInput: columns of rows and of persons are mixed; or a row is protected.
+        """
+        self.check_unit()
+        return self.universe.is_of_persons
+
+    @property
+    def rows_of_unit(self) -> int:
+        """The most counted rows of one unit: all of a person's rows are one where persons are counted.
+
+        Raises:
+            InvalidInput: as of `counts_persons`.
+        """
+        return 1 if self.counts_persons else self.unit.max_rows
+
+    @property
+    def unit_in_words(self) -> str:
+        """Whom this protects, and as how many rows they count."""
+        if not self.counts_persons:
+            return self.unit.in_words()
+        return f"one person (column {self.unit.id_column}, all of whose rows count as one)"
 
     @property
     def rows_may_vanish(self) -> bool:

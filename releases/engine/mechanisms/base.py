@@ -290,10 +290,13 @@ class Mechanism(ABC):
         """Plan a release from public inputs. A plan that cannot be run says why instead of raising.
 
         Raises:
-            InvalidInput: beta, or an option, breaks its rule; or the question is about columns declared otherwise.
+            InvalidInput: beta, or an option, breaks its rule; or the question is about columns declared otherwise; or
+                some of them count rows, and others persons.
         """
         meter()
         check_beta(beta)
+        # Refuses questions of rows and of persons at once.
+        _ = schema.counts_persons
         given = dict(options or {})
         unknown = set(given) - {option.name for option in self.options}
         if unknown:

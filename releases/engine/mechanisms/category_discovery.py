@@ -99,7 +99,7 @@ class StableHistogram(Mechanism):
         scale = scale_of(request.schema, epsilon=request.budget.epsilon)
         if scale > LARGEST_SCALE:
             return infeasible(request, "Its noise would not fit 64-bit numbers at so small an epsilon.")
-        rows = request.schema.unit.max_rows
+        rows = request.schema.rows_of_unit
         threshold = threshold_of(rows=rows, scale=scale, delta=request.budget.delta)
         enough = threshold + laplace_passes(scale=scale, probability=request.beta) - 1
         return StableHistogramPlan(
@@ -156,7 +156,7 @@ class StableHistogramPlan(Plan):
 def scale_of(schema: Schema, *, epsilon: Fraction) -> Fraction:
     """t: the most by which a unit moves all counts together, over epsilon."""
     moved = 1 if schema.neighbours is NeighbouringRelation.ADD_REMOVE else 2
-    return moved * schema.unit.max_rows / epsilon
+    return moved * schema.rows_of_unit / epsilon
 
 
 def threshold_of(*, rows: int, scale: Fraction, delta: Fraction) -> int:

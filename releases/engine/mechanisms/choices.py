@@ -115,7 +115,7 @@ TOO_MUCH_NOISE = "Its epsilon is so small that the noise would be larger than an
 
 def score_sensitivity(schema: Schema) -> tuple[int, bool]:
     """The most a count of rows moves between neighbours, and whether all counts move the same way."""
-    return schema.unit.max_rows, schema.neighbours is NeighbouringRelation.ADD_REMOVE
+    return schema.rows_of_unit, schema.neighbours is NeighbouringRelation.ADD_REMOVE
 
 
 def epsilon_of_each(budget: PrivacyBudget, event: Callable[[Fraction], Event], *, rounds: int) -> Fraction:

@@ -156,7 +156,7 @@ class Overlap:
 
     @staticmethod
     def of(workload: Workload, schema: Schema) -> Overlap:
-        rows = schema.unit.max_rows
+        rows = schema.rows_of_unit
         pairs = list(zip(workload.families, workload.weights, strict=True))
         shared = [(family, weight) for family, weight in pairs if not isinstance(family, Marginal)]
         if schema.neighbours is not NeighbouringRelation.ADD_REMOVE or not shared:

@@ -215,7 +215,7 @@ def groups_of(statistic: Statistic, universe: Universe) -> int:
 
 def counts_moved(schema: Schema) -> int:
     """The most that the counts of cells that do not overlap move between neighbours, together."""
-    return schema.unit.max_rows * max(schema.changes_of_a_row(added=1, replaced=lambda: 2))
+    return schema.rows_of_unit * max(schema.changes_of_a_row(added=1, replaced=lambda: 2))
 
 
 def sensitivity_in_groups(schema: Schema, at: Fraction) -> Fraction:

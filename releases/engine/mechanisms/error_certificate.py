@@ -52,7 +52,7 @@ class Certificate:
 
     @staticmethod
     def of(allowance: Allowance, *, schema: Schema, beta: Fraction) -> Certificate:
-        rows = schema.unit.max_rows
+        rows = schema.rows_of_unit
         return Certificate(noise=allowance.noise(Sensitivity(l1=rows, l2_squared=rows * rows)), beta=beta)
 
     @property

@@ -280,7 +280,7 @@ def moved(workload: Workload, measures: tuple[Measure, ...], schema: Schema) -> 
     total = 0
     for family, measure in zip(workload.families, measures, strict=True):
         if isinstance(family, Prefix):
-            total += schema.unit.max_rows**2 * _moved_by_row(measure.factors, schema)
+            total += schema.rows_of_unit**2 * _moved_by_row(measure.factors, schema)
         else:
             own = Workload(universe=workload.universe, families=(family,)).sensitivity(schema).l2_squared
             total += measure.factors[0] ** 2 * own

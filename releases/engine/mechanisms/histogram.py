@@ -108,7 +108,7 @@ def histogram_sensitivity(schema: Schema) -> Sensitivity:
     Δ2² = 1 or 2 for one row. A person's g rows may all lie in one cell: Δ1 grows by g and Δ2² by g².
     """
     moved = 1 if schema.neighbours is NeighbouringRelation.ADD_REMOVE else 2
-    rows = schema.unit.max_rows
+    rows = schema.rows_of_unit
     return Sensitivity(l1=moved * rows, l2_squared=moved * rows * rows)
 
 

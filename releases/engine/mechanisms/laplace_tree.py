@@ -222,7 +222,7 @@ def ranges_sensitivity(workload: Workload, schema: Schema) -> int:
     for family, weight in zip(workload.families, workload.weights, strict=True):
         if isinstance(family, Prefix):
             changed = ranges_of(family.cells(workload.universe), schema).changed(schema)
-            moved += weight * schema.unit.max_rows * changed
+            moved += weight * schema.rows_of_unit * changed
         else:
             moved += weight * Workload(universe=workload.universe, families=(family,)).sensitivity(schema).l1
     return moved

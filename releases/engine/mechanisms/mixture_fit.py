@@ -198,7 +198,7 @@ class _Split:
         workload, schema = request.counts_asked, request.schema
         measured = Fraction(request.options["measure"], 100)
         left = allowance.share(1 - measured)
-        rows, total = schema.unit.max_rows, None
+        rows, total = schema.rows_of_unit, None
         if not schema.total_is_public:
             total = left.share(TOTAL).noise(Sensitivity(l1=rows, l2_squared=rows * rows))
             left = left.share(1 - TOTAL)

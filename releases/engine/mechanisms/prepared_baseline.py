@@ -26,7 +26,7 @@ def within_if_prepared(schema: Schema, *, questions: int, budget: PrivacyBudget,
 
     Left out are mechanisms that need a delta where there is none, and the histogram of a universe too large to hold.
     """
-    rows = schema.unit.max_rows
+    rows = schema.rows_of_unit
     on_answers = Sensitivity(l1=questions * rows, l2_squared=questions * rows * rows)
     bounds = {
         f"{kind}-queries": noise.largest(count=questions, beta=float(beta))

@@ -178,7 +178,7 @@ class ProposeTestReleasePlan(Plan):
         progress("Counting the table", 0.0)
         column = SortedColumn.of(counts.tally(statistic.attributes), attribute)
         progress("Testing the proposal", 0.4)
-        distance = self._distance(column, statistic) // self.schema.unit.max_rows
+        distance = self._distance(column, statistic) // self.schema.rows_of_unit
         noisy = distance + int(discrete_laplace(scale=1 / self.proposal.epsilon, size=1, rng=rng)[0])
         progress("Adding noise", 0.7)
         # Drawn whether it is used or not, so that a refusal takes as long.
@@ -199,7 +199,7 @@ class ProposeTestReleasePlan(Plan):
         if isinstance(statistic, Quantile):
             neighbours = self.schema.neighbours
             return distance_to_instability(column, q=statistic.at, neighbours=neighbours, bound=int(self.proposal.eta))
-        rows = self.schema.unit.max_rows
+        rows = self.schema.rows_of_unit
         return distance_of_trimmed_mean(column, trim=self.proposal.trim, bound=self.proposal.eta / rows)
 
     def _refused(self, attribute: Attribute, notes: dict[str, Any]) -> Result:
@@ -266,7 +266,7 @@ def _proposal(request: Request, attribute: Attribute) -> Proposal:
         eta=eta,
         step=eta / _PARTS if is_mean else Fraction(1),
         threshold=threshold,
-        trim=2 * threshold * request.schema.unit.max_rows if not isinstance(trim, int) else trim,
+        trim=2 * threshold * request.schema.rows_of_unit if not isinstance(trim, int) else trim,
         epsilon=share,
     )
 

@@ -224,8 +224,8 @@ def draw_value(
 def rank_sensitivity(schema: Schema, at: Fraction) -> Fraction:
     """The most u moves between neighbours, in rows (proved at the head of this file)."""
     if schema.neighbours is NeighbouringRelation.ADD_REMOVE:
-        return schema.unit.max_rows * max(at, 1 - at)
-    return Fraction(schema.unit.max_rows)
+        return schema.rows_of_unit * max(at, 1 - at)
+    return Fraction(schema.rows_of_unit)
 
 
 @dataclass(frozen=True, kw_only=True)

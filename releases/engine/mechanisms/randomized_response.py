@@ -322,7 +322,7 @@ class RandomizedResponse(Mechanism):
         if categories > _MAX_CATEGORIES:
             reason = f"It is for at most {_MAX_CATEGORIES:,} categories, and {name} has {categories:,}."
             return infeasible(request, reason)
-        rows, budget = request.schema.unit.max_rows, request.budget.epsilon
+        rows, budget = request.schema.rows_of_unit, request.budget.epsilon
         of_count = Fraction(0) if request.schema.total_is_public else budget * _SHARE_OF_COUNT
         coins = Coins(
             epsilon=(budget - of_count) / rows,

@@ -184,7 +184,7 @@ class SmallDB(Mechanism):
             fits=shape.fits(most),
             log_ratios=shape.log_ratios(most),
             rows=request.options["population"],
-            unit=request.schema.unit.max_rows,
+            unit=request.schema.rows_of_unit,
             epsilon=float(split.choice),
         )
 
@@ -195,7 +195,7 @@ class SmallDB(Mechanism):
             "kinds of cells": f"{sum(part.cells_of_kind.size for part in shape.parts):,}",
             "candidates over those that fit": f"about 10^{shape.log_ratios(size)[-1] / log(10):.0f}",
             "assumed population": f"{request.options['population']:,}",
-            "sensitivity": f"{request.schema.unit.max_rows} (of the largest error, in counts)",
+            "sensitivity": f"{request.schema.rows_of_unit} (of the largest error, in counts)",
             "epsilon of the choice": decimal_text(split.choice),
         }
         if split.total:
@@ -230,7 +230,7 @@ def split_of(request: Request) -> Split:
 
 def too_noisy(request: Request, split: Split) -> InfeasiblePlan | None:
     """The refusal where noise would not fit 64 bits."""
-    scales = [request.schema.unit.max_rows / part for part in (split.total, split.measure) if part]
+    scales = [request.schema.rows_of_unit / part for part in (split.total, split.measure) if part]
     if not any(scale > LARGEST_SCALE for scale in scales):
         return None
     return infeasible(request, "Epsilon is so small that the noise would not fit a 64-bit number.")
@@ -240,12 +240,12 @@ def total_tail(schema: Schema, split: Split) -> int:
     """At least |W - n| with probability 1 - beta_total. Cutting W moves it towards n, except that n = 0 gives W = 1."""
     if not split.total:
         return 0
-    scale = schema.unit.max_rows / split.total
+    scale = schema.rows_of_unit / split.total
     return max(1, laplace_max_quantile(scale=scale, count=1, beta=float(split.beta_total)))
 
 
 def setting_of(schema: Schema, size: int, split: Split, *, rows: int, off: int) -> Setting:
-    return Setting(size=size, rows=rows, epsilon=split.choice, unit=schema.unit.max_rows, off=off)
+    return Setting(size=size, rows=rows, epsilon=split.choice, unit=schema.rows_of_unit, off=off)
 
 
 def theorem(shape: Shape, size: int, split: Split, *, rows: float, off: float, schema: Schema) -> float:
@@ -255,7 +255,7 @@ def theorem(shape: Shape, size: int, split: Split, *, rows: float, off: float, s
         rows=rows,
         off=off,
         log_ratio=float(shape.log_ratios(size)[-1]),
-        unit=schema.unit.max_rows,
+        unit=schema.rows_of_unit,
         epsilon=float(split.choice),
         beta=float(split.beta_choice),
     )
@@ -351,7 +351,7 @@ def answers_of(
 def released_total(true_total: int, schema: Schema, split: Split, rng: Randomness) -> int:
     """W: n itself where that is public, else n with noise; cut to 1 ... 10^14, which is post-processing."""
     if split.total:
-        scale = schema.unit.max_rows / split.total
+        scale = schema.rows_of_unit / split.total
         true_total += int(discrete_laplace(scale=scale, size=1, rng=rng)[0])
     return min(max(1, true_total), _MAX_TOTAL)
 

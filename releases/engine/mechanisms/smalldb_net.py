@@ -121,7 +121,7 @@ class SmallDBNet(Mechanism):
         )
 
     def _parameters(self, request: Request, count: int, split: Split) -> dict[str, str]:
-        unit = request.schema.unit.max_rows
+        unit = request.schema.rows_of_unit
         confidence = decimal_text(100 * (1 - request.beta), places=4)
         beyond = 2 * unit / float(split.choice) * (log(count) - log(float(request.beta)))
         return {
@@ -178,7 +178,7 @@ class SmallDBNetPlan(Plan):
         chosen = exponential_mechanism(
             -np.concatenate(errors),
             epsilon=self.split.choice,
-            sensitivity=Fraction(size * self.schema.unit.max_rows),
+            sensitivity=Fraction(size * self.schema.rows_of_unit),
             rng=rng,
         )
         progress("Measuring its error", 0.9)

@@ -229,7 +229,7 @@ class SmoothMedianPlan(Plan):
             column,
             q=statistic.at,
             neighbours=self.schema.neighbours,
-            rows_of_unit=self.schema.unit.max_rows,
+            rows_of_unit=self.schema.rows_of_unit,
             smoothness=self.calibration.smoothness,
         )
         progress("Adding noise", 0.7)
@@ -251,14 +251,14 @@ class SmoothMedianPlan(Plan):
             column,
             q=statistic.at,
             neighbours=self.schema.neighbours,
-            rows_of_unit=self.schema.unit.max_rows,
+            rows_of_unit=self.schema.rows_of_unit,
             smoothness=self.bound_smoothness,
         )
         scale = _FINENESS / self.bound_epsilon
         noisy = sensitivity.log_ceiling(step) + int(discrete_laplace(scale=scale, size=1, rng=rng)[0])
         # From here on only what was paid for and public numbers.
         share = float(self.beta) / 2
-        rows = self.schema.unit.max_rows
+        rows = self.schema.rows_of_unit
         excess = (self.calibration.smoothness - self.bound_smoothness) * (rows - 1) / rows
         exponent = float(step * (noisy + laplace_lower_quantile(scale=scale, beta=share)) + excess)
         largest = float(self.calibration.multiplier) * exp(min(exponent, 600.0)) * (1 + _SLACK)

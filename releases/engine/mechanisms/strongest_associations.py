@@ -149,13 +149,13 @@ class AssociationChoice(Mechanism):
 
 def score_sensitivity(schema: Schema) -> int:
     """Delta, the most a score moves between neighbours, in rows: see the head of this file."""
-    return (2 if schema.neighbours is NeighbouringRelation.ADD_REMOVE else 4) * schema.unit.max_rows
+    return (2 if schema.neighbours is NeighbouringRelation.ADD_REMOVE else 4) * schema.rows_of_unit
 
 
 def tables_sensitivity(schema: Schema, *, tables: int) -> Sensitivity:
     """The most that so many tables move together."""
     cells = 1 if schema.neighbours is NeighbouringRelation.ADD_REMOVE else 2
-    rows = schema.unit.max_rows
+    rows = schema.rows_of_unit
     return Sensitivity(l1=cells * tables * rows, l2_squared=cells * tables * rows * rows)
 
 

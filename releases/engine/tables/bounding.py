@@ -62,7 +62,7 @@ def _bounded(rows: exp.Select, order: Sequence[exp.Expr], schema: Schema, dialec
     ordered = exp.Order(expressions=[exp.Ordered(this=each, nulls_first=False) for each in order])
     rank = exp.Window(this=exp.RowNumber(), partition_by=[column(UNIT)], order=ordered)
     ranked = step(rows, [exp.alias_(rank, _RANK, quoted=True)], dialect)
-    return filtered(ranked, [exp.LTE(this=column(_RANK), expression=whole(schema.unit.max_rows))], dialect)
+    return filtered(ranked, [exp.LTE(this=column(_RANK), expression=whole(schema.rows_of_unit))], dialect)
 
 
 def _scramble(universe: Universe) -> exp.Expr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 
 from sqlglot import exp
@@ -15,7 +16,6 @@ from releases.engine.domain.universe import (
     OUTSIDE,
     UNREADABLE,
     Attribute,
-    Universe,
 )
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.dialects import (
@@ -26,6 +26,7 @@ from releases.engine.tables.dialects import (
     double,
     floor,
     is_there,
+    joined,
     step,
     whole,
 )
@@ -40,16 +41,18 @@ def code_of(axis: int) -> str:
     return f"code_{axis}"
 
 
-def codes(rows: exp.Select, universe: Universe, dialect: Dialect, parameters: list[list[str]]) -> exp.Select:
-    attributes = universe.attributes
+def codes(
+    rows: exp.Select, attributes: Mapping[int, Attribute], dialect: Dialect, parameters: list[list[str]]
+) -> exp.Select:
+    """The rows with the code of each of some attributes, by axis."""
     # All in one select: one select a column takes a database longer to plan than the rows take to read.
     within = [
         exp.alias_(_code_within(axis, each), code_of(axis), quoted=True)
-        for axis, each in enumerate(attributes)
+        for axis, each in attributes.items()
         if not _is_joined(each)
     ]
     rows = step(rows, within, dialect) if within else rows
-    for axis, attribute in enumerate(attributes):
+    for axis, attribute in attributes.items():
         if _is_joined(attribute):
             rows = _with_joined_code(rows, axis, attribute, dialect, parameters)
     return rows
@@ -80,15 +83,13 @@ def _with_joined_code(
 ) -> exp.Select:
     """That of a category among many, looked up in a table of them."""
     declared = attribute.state_of or attribute
-    named = dialect.numbered(declared.categories, parameters).subquery("named", copy=False)
-    is_it = exp.EQ(this=column(text_of(axis)), expression=column("category"))
     if attribute.state_of is not None:
         code = _state(axis, attribute, is_read=is_there("position"))
     else:
         code = exp.func("COALESCE", column("position"), _rest(axis, attribute))
     found = exp.alias_(code, code_of(axis), quoted=True)
-    below = exp.Column(this=exp.Star(), table=exp.to_identifier("below"))
-    return step(rows, [below, found], dialect, keep=False).join(named, on=is_it, join_type="left", copy=False)
+    is_it = exp.EQ(this=column(text_of(axis)), expression=column("category"))
+    return joined(rows, declared.categories, is_it, found, dialect, parameters)
 
 
 def _state_within(axis: int, attribute: Attribute, declared: Attribute) -> exp.Expr:

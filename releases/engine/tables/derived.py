@@ -3,7 +3,7 @@ is missing.
 
 Every operation is a column of its own, after those that it takes, so that a value is written once however often it is
 used. Numbers stay within bounds beyond which a product or a quotient of two could leave the doubles: databases raise
-errors there.
+errors there. Columns that have one value a person are grouped behind all this, in ``persons.py``.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from releases.engine.domain.columns import AttributeKind, FileColumn
-from releases.engine.domain.formulas import Call, Constant, Formula, Node, Read, Recode, Type
+from releases.engine.domain.formulas import Call, Constant, Formula, Node, PerPerson, Read, Recode, Type
 from releases.engine.domain.universe import Attribute, Universe
-from releases.engine.tables.dialects import Dialect, as_double, clamped, column, double, step
+from releases.engine.tables.dialects import Dialect, as_double, clamped, column, double, joined, step
 from releases.engine.tables.number import is_missing_number, number_of, whole_number
+from releases.engine.tables.persons import one_row_of_each, taken_of
 from releases.engine.tables.text import text_of, trimmed
 
 #: A number beyond it is missing, and one nearer to 0 than its inverse is 0.
@@ -53,16 +54,47 @@ def derived(rows: exp.Select, universe: Universe, dialect: Dialect, parameters: 
     made = {axis: formula for axis, each in enumerate(universe.attributes) if (formula := _formula(each)) is not None}
     if not made:
         return rows
-    axes, selected = {read: axis for axis, read in columns_read(universe).items()}, dict[str, exp.Expr]()
-    steps = _Steps(dialect)
-    values = {
-        axis: steps.value(each.tree, {read.name: (axes[read], read) for read in each.reads})
-        for axis, each in made.items()
-    }
+    axes = {read: axis for axis, read in columns_read(universe).items()}
+    steps, values = _Steps(dialect), dict[int, tuple[Type, exp.Expr]]()
+    for axis, each in made.items():
+        if (tree := _of_a_row(each)) is not None:
+            value = steps.value(tree, {read.name: (axes[read], read) for read in each.reads})
+            values[axis] = tree.type, value.expression
     rows = steps.taken(rows, parameters)
-    for axis, formula in made.items():
+    if not universe.is_of_persons:
+        return _with_values(rows, universe, values, dialect)
+    # Whether a number is whole is asked of a person's value alone.
+    rows = _with_values(rows, universe, values, dialect, of_any_number=True)
+    rows = one_row_of_each(rows, dict(enumerate(universe.attributes)), axes, dialect, parameters)
+    taken = {axis: (_type_taken(each), column(taken_of(axis))) for axis, each in made.items()}
+    return _with_values(rows, universe, taken, dialect)
+
+
+def _of_a_row(formula: Formula) -> Node | None:
+    """What is made of each row; None where rows are counted and nothing of them is asked."""
+    return formula.tree.of if isinstance(formula.tree, PerPerson) else formula.tree
+
+
+def _type_taken(formula: Formula) -> Type:
+    """Truths of persons are texts by now."""
+    return Type.TEXT if formula.tree.type is Type.TRUTH else formula.tree.type
+
+
+def _with_values(
+    rows: exp.Select,
+    universe: Universe,
+    values: Mapping[int, tuple[Type, exp.Expr]],
+    dialect: Dialect,
+    *,
+    of_any_number: bool = False,
+) -> exp.Select:
+    selected = dict[str, exp.Expr]()
+    for axis, (type_, value) in values.items():
         attribute = universe.attributes[axis]
-        selected |= _as_read(axis, (attribute.state_of or attribute).kind, formula, values[axis].expression, dialect)
+        kind = AttributeKind.NUMBER if of_any_number else (attribute.state_of or attribute).kind
+        selected |= _as_read(axis, kind, type_, value, dialect)
+    if not selected:
+        return rows
     return step(rows, [exp.alias_(each, name, quoted=True) for name, each in selected.items()], dialect)
 
 
@@ -70,15 +102,13 @@ def _formula(attribute: Attribute) -> Formula | None:
     return (attribute.state_of or attribute).formula
 
 
-def _as_read(
-    axis: int, kind: AttributeKind, formula: Formula, value: exp.Expr, dialect: Dialect
-) -> dict[str, exp.Expr]:
+def _as_read(axis: int, kind: AttributeKind, type_: Type, value: exp.Expr, dialect: Dialect) -> dict[str, exp.Expr]:
     """The text and the number that the next step looks for."""
-    if formula.tree.type in (Type.NUMBER, Type.DATE):
+    if type_ in (Type.NUMBER, Type.DATE):
         # Whether there is a value is all that is asked of the text of a number.
         text = exp.case().when(exp.Not(this=_is_missing(value)), exp.Literal.string("1"), copy=False)
         return {number_of(axis): whole_number(value) if kind is AttributeKind.INTEGER else value, text_of(axis): text}
-    if formula.tree.type is Type.TRUTH:
+    if type_ is Type.TRUTH:
         words = exp.case().when(value.copy(), exp.Literal.string("true"), copy=False)
         value = words.when(exp.Not(this=value), exp.Literal.string("false"), copy=False)
     return {text_of(axis): dialect.as_text(value)}
@@ -227,25 +257,12 @@ class _Steps:
         """The place of a text among the keys, and then what stands at that place."""
         keys, found = zip(*lookup.table, strict=True)
         place = f"place_of_{lookup.found}"
-        rows = self._with(rows, keys, "category", lookup.of, ("position", place), parameters)
-        return self._with(rows, found, "position", column(place), ("category", lookup.found), parameters)
-
-    def _with(
-        self,
-        rows: exp.Select,
-        texts: Sequence[str],
-        by: str,
-        value: exp.Expr,
-        selected: tuple[str, str],
-        parameters: list[list[str]],
-    ) -> exp.Select:
-        named = self._dialect.numbered(texts, parameters).subquery("named", copy=False)
-        below = exp.Column(this=exp.Star(), table=exp.to_identifier("below"))
-        taken = column(selected[0])
-        text = self._dialect.as_text(taken) if selected[0] == "category" else taken
-        found = exp.alias_(text, selected[1], quoted=True)
-        is_it = exp.EQ(this=value.copy(), expression=column(by))
-        return step(rows, [below, found], self._dialect, keep=False).join(named, on=is_it, join_type="left", copy=False)
+        is_key = exp.EQ(this=lookup.of.copy(), expression=column("category"))
+        position = exp.alias_(column("position"), place, quoted=True)
+        rows = joined(rows, keys, is_key, position, self._dialect, parameters)
+        is_it = exp.EQ(this=column(place), expression=column("position"))
+        text = exp.alias_(self._dialect.as_text(column("category")), lookup.found, quoted=True)
+        return joined(rows, found, is_it, text, self._dialect, parameters)
 
 
 def _constant(node: Constant) -> exp.Expr:

@@ -160,6 +160,25 @@ def step(below: exp.Select, selected: Sequence[exp.Expr], dialect: Dialect, *, k
     return exp.select(*columns, copy=False).from_(dialect.fenced(below).subquery("below", copy=False), copy=False)
 
 
+def joined(
+    below: exp.Select,
+    texts: Sequence[str],
+    is_it: exp.Expr,
+    found: exp.Expr,
+    dialect: Dialect,
+    parameters: list[list[str]],
+) -> exp.Select:
+    """The rows of a step with what is found in a table of texts (`category`) and their positions (`position`).
+
+    Args:
+        is_it: which of the texts is a row's; at most one.
+        found: what is selected of it; the position and the text are null where there is none.
+    """
+    named = dialect.numbered(texts, parameters).subquery("named", copy=False)
+    all_below = exp.Column(this=exp.Star(), table=exp.to_identifier("below"))
+    return step(below, [all_below, found], dialect, keep=False).join(named, on=is_it, join_type="left", copy=False)
+
+
 def filtered(below: exp.Select, conditions: Sequence[exp.Expr], dialect: Dialect) -> exp.Select:
     """The rows of a step of which all conditions are true."""
     rows = step(below, [], dialect)

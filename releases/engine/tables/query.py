@@ -4,6 +4,7 @@
     number.py     of numeric columns the number that the text writes
     date.py       of columns of dates the day or the second
     derived.py    of columns that are made from others the value of their formula
+    persons.py    where these have one value a person, one row of each
     code.py       of every column the number of its bin
     bounding.py   at most so many rows of each person
     grouping.py   counts
@@ -92,6 +93,8 @@ class TableCounts:
 
     def __post_init__(self) -> None:
         check_columns(self.table.columns, self.schema)
+        # Refuses a schema of rows and of persons.
+        _ = self.schema.counts_persons
 
     @property
     def universe(self) -> Universe:
@@ -194,7 +197,7 @@ class TableCounts:
         rows = numbers(rows, columns, self.table.dialect, self.table.number_form)
         rows = date_numbers(rows, columns, self.table.dialect)
         rows = derived(rows, self.universe, self.table.dialect, parameters)
-        return codes(rows, self.universe, self.table.dialect, parameters), parameters
+        return codes(rows, dict(enumerate(self.universe.attributes)), self.table.dialect, parameters), parameters
 
     def _read(self, statement: exp.Expr, parameters: Sequence[list[str]], *, columns: int) -> list[NDArray[Any]]:
         batches = list(self.table.batches(statement, parameters))

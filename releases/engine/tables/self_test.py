@@ -49,6 +49,46 @@ DECLARED: tuple[dict[str, Any], ...] = (
         "outside": "drop",
     },
 )
+#: Of persons, made from the same rows. Each has a bin for everybody, so that none hides what another counts.
+OF_PERSONS: tuple[dict[str, Any], ...] = (
+    {"name": "rows", "type": "integer", "edges": [1, 2, 6, 7], "formula": "count_per_person()"},
+    {
+        "name": "total",
+        "type": "number",
+        "edges": [-10, 0, 10, 40, 100, 200],
+        "decimals": 2,
+        "missing_as": "no number",
+        "formula": "sum_per_person(number, -5, 40.5)",
+    },
+    {
+        "name": "least",
+        "type": "number",
+        "edges": [-10, 0, 0.1, 10.5, 100],
+        "missing_as": "no number",
+        "formula": "min_per_person(number)",
+    },
+    {
+        "name": "some",
+        "type": "categorical",
+        "categories": ["true", "false"],
+        "missing_as": "false",
+        "formula": 'any_per_person(word = "m")',
+    },
+    {
+        "name": "usual",
+        "type": "categorical",
+        "categories": ["none", "é", "m", "f", "ß", "%s"],
+        "outside": "none",
+        "formula": "most_frequent_per_person(word)",
+    },
+    {
+        "name": "last",
+        "type": "categorical",
+        "categories": ["$1", "ß", "é", "m", "f"],
+        "missing_as": "m",
+        "formula": "last_per_person(word, day)",
+    },
+)
 UNITS: dict[str, dict[str, Any]] = {
     "row": {"kind": "row"},
     "person": {"kind": "person", "id": "person", "max_rows": 2},
@@ -110,6 +150,15 @@ class Known:
     words: tuple[int, ...]
 
 
+#: How many persons there are with each bin of each column of persons.
+KNOWN_PERSONS: tuple[tuple[int, ...], ...] = (
+    (115, 0, 8),
+    (3, 66, 3, 9, 8, 34),
+    (4, 12, 62, 11, 34),
+    (9, 114),
+    (27, 1, 1, 92, 1, 1),
+    (3, 4, 2, 32, 82),
+)
 #: The numbers that are counted, in units of their last place.
 VALUES = (
     *(-1000, -901, 0, 1, 10, 30, 50, 100, 250, 500, 700, 711, 800, 900, 1050, 1200, 1400, 2100, 2800, 3500, 4000, 5000),
@@ -160,16 +209,21 @@ def refuse_unless_right(server: Session, counted: Callable[[Source, Schema], Cou
     Raises:
         UnreadableTable: the server counts otherwise than is defined. Its field is `SERVER`.
     """
-    for unit, known in KNOWN.items():
-        schema = Schema.from_json(
-            {"version": 1, "columns": list(DECLARED), "unit": UNITS[unit], "neighbours": "add_remove"}
+    found = [_is_right(counted(_Literals(server), _schema_of(DECLARED, unit)), known) for unit, known in KNOWN.items()]
+    names = [each["name"] for each in OF_PERSONS]
+    persons = counted(_Literals(server), _schema_of((*OF_PERSONS, *DECLARED), "person").project(names))
+    found.append(
+        tuple(tuple(each.tolist()) for each in persons.marginals([(name,) for name in names])) == KNOWN_PERSONS
+    )
+    if not all(found):
+        raise UnreadableTable(
+            "counts texts, numbers, dates or persons otherwise than this site defines, so nothing may be counted there",
+            field=SERVER,
         )
-        if not _is_right(counted(_Literals(server), schema), known):
-            raise UnreadableTable(
-                "counts texts, numbers, dates or persons otherwise than this site defines, so nothing may be counted "
-                "there",
-                field=SERVER,
-            )
+
+
+def _schema_of(columns: Sequence[dict[str, Any]], unit: str) -> Schema:
+    return Schema.from_json({"version": 1, "columns": list(columns), "unit": UNITS[unit], "neighbours": "add_remove"})
 
 
 def _is_right(counts: Counts, known: Known) -> bool:

@@ -6,7 +6,7 @@ from releases.engine.domain.universe import Universe, check_version
 from releases.engine.errors import InvalidInput
 from releases.engine.metering import meter, unmetered
 from releases.engine.workload.queries import WORKLOAD_VERSION, Workload
-from releases.engine.workload.questions import Inquiry, Question
+from releases.engine.workload.questions import Inquiry, Question, universe_asked
 from releases.engine.workload.statistic import Statistic, statistics_by_word
 
 
@@ -17,7 +17,11 @@ def read_question(value: object, universe: Universe) -> Question:
         InvalidInput: naming the field, the value and the rule.
     """
     meter()
-    return _read(value, universe)
+    question = _read(value, universe)
+    if len(universe.populations) > 1:
+        # Refuses one of rows and of persons.
+        _ = universe_asked(question).is_of_persons
+    return question
 
 
 def read_answered(value: object, universe: Universe) -> Question:

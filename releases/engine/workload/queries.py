@@ -272,7 +272,7 @@ class Workload:
         alike: Δ1 grows by g and Δ2² by g². Exact where the cells the predicates and prefixes speak of can be
         enumerated, else an upper bound: the sum over families of the most each can change.
         """
-        rows = schema.unit.max_rows
+        rows = schema.rows_of_unit
         change = self._most_changed(schema, (1,) * len(self.families))
         return Sensitivity(l1=change * rows, l2_squared=change * rows * rows)
 
@@ -286,7 +286,7 @@ class Workload:
         """
         if not self.is_weighted:
             return self.sensitivity(schema)
-        rows = schema.unit.max_rows
+        rows = schema.rows_of_unit
         return Sensitivity(
             l1=rows * self._most_changed(schema, self.weights),
             l2_squared=rows * rows * self._most_changed(schema, tuple(weight * weight for weight in self.weights)),

@@ -87,7 +87,7 @@ class Residuals:
         """
         removed = sum(self._terms(multipliers, ()))
         most = max(schema.changes_of_a_row(added=removed, replaced=lambda: self._most_replaced(multipliers)))
-        return Fraction(most * schema.unit.max_rows**2, 1 << _PLACES)
+        return Fraction(most * schema.rows_of_unit**2, 1 << _PLACES)
 
     def most_moved(self, schema: Schema) -> NDArray[np.float64]:
         """|P_A d_A|² of each residual by itself, at its greatest; for design, not for a price."""

@@ -273,7 +273,7 @@ class PairedMeans(OfMeans):
 
     @property
     def moved(self) -> Changes:
-        rows = self.schema.unit.max_rows * self.most_weight
+        rows = self.schema.rows_of_unit * self.most_weight
         sizes = [each.span.largest * rows for each in self.coordinates[::2]]
         added = [tuple(end for pair in ends for end in pair) for ends in product(*(((r, 0), (0, r)) for r in sizes))]
         both = tuple(size for size in sizes for _ in range(2))

@@ -135,7 +135,7 @@ def changes(spans: Sequence[Span], schema: Schema, *, weight: int = 1) -> Change
     declared ranges; replacing attains it for sums of columns. For several products at once it is an upper bound: two
     rows need not have all products at opposite ends.
     """
-    rows = schema.unit.max_rows * weight
+    rows = schema.rows_of_unit * weight
     cases = schema.changes_of_a_row(
         added=tuple(rows * span.largest for span in spans),
         replaced=lambda: tuple(rows * span.width for span in spans),
@@ -155,7 +155,7 @@ def vote_changes(schema: Schema, *, columns: int, ballots: int) -> Changes:
     """
     if not 1 <= ballots <= columns:
         raise InvalidInput("ballots", ballots, f"must be 1 to {columns}, the number of columns")
-    rows = schema.unit.max_rows
+    rows = schema.rows_of_unit
     replaced = schema.neighbours is NeighbouringRelation.REPLACE
     changed = min(2 * ballots, columns) if replaced else ballots
     return Changes(most=(rows,) * columns, cases=((rows,) * changed + (0,) * (columns - changed),))

@@ -89,15 +89,18 @@ class DeclaredUniverse:
 
 def declared_universe(universe: Universe, fits: Sequence[universe_size.Fits]) -> DeclaredUniverse:
     number, dropping = len(universe.names), [each.name for each in universe.attributes if each.drops_missing]
-    fitting, cells = sum(not each.why_not for each in fits), comparison.cells_text(universe.size)
+    # Rows and persons are counted apart.
+    size, apart = universe.largest_population.size, len(universe.populations[-1].names)
+    fitting, cells = sum(not each.why_not for each in fits), comparison.cells_text(size)
     bins = tuple(
         BinsRead(name=each.name, are=bins_in_words(each), ends=ends_in_words(each))
         for each in universe.attributes
         if each.has_grammar
     )
     return DeclaredUniverse(
-        columns=f"{number} column{'' if number == 1 else 's'}",
-        cells=f"{cells} cell{'' if universe.size == 1 else 's'}",
+        columns=f"{number} column{'' if number == 1 else 's'}"
+        + (f", {apart} of them with one value a person," if apart < number else ""),
+        cells=f"{'at most ' if apart < number else ''}{cells} cell{'' if size == 1 else 's'}",
         dropping=", ".join(dropping[:_MAX_DROPPING]) + (", …" if len(dropping) > _MAX_DROPPING else ""),
         bins=bins,
         has_few_bins=len(bins) <= MAX_OPEN,
@@ -127,7 +130,8 @@ def column_rows(formset: Any, dataset: Dataset, *, ticked: Collection[str] = ())
                 id=f"id_{form.prefix}",
                 name=name,
                 can_learn_range=is_there and attribute is not None and attribute.is_numeric,
-                can_learn_categories=is_there and (attribute is None or not attribute.has_grammar),
+                can_learn_categories=is_there
+                and (attribute is None or (not attribute.has_grammar and attribute.per_person is None)),
                 origins=[each for each in found if each.column == name],
                 dates=_DATES.get(typed_dates.get(name), "") if name not in declared else "",
                 kind=_TITLES.get(kind, kind) if kind or not form.is_made else "",

@@ -72,7 +72,8 @@ def _found(checked: Sequence[CheckedColumn], universe: Universe) -> list[str]:
         each_of = "Each other column" if shown else "Each column"
         sentences.append(f"{each_of} leaves out at most {ceil(100 * max(each.left_out[1] for each in others))}%.")
     names = {each.declared.name for each in checked}
-    if changed := [name for name in universe.names if name not in names]:
+    own = [each.name for each in universe.attributes if each.per_person is None]
+    if changed := [name for name in own if name not in names]:
         sentences.append(f"Declared otherwise since, so not checked: {', '.join(changed)}.")
     return sentences
 

@@ -104,7 +104,7 @@ def _columns_text(dataset: Dataset, *, has_size: bool) -> str:
     if universe is None:
         return ""
     declared = len(universe.names)
-    size = f", universe of {comparison.cells_text(universe.size)} cells" if has_size else ""
+    size = f", universe of {comparison.cells_text(universe.largest_population.size)} cells" if has_size else ""
     return f": {declared:,} column{'' if declared == 1 else 's'} declared{size}"
 
 

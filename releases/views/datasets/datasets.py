@@ -71,7 +71,7 @@ def dataset_detail(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
             "dataset": dataset,
             "is_owner": dataset.owner == request.user,
             "kept": dataset.kept_columns.filter(person=signed_in(request)).only("kept_at").first(),
-            "cells": comparison.cells_text(dataset.universe.size) if dataset.universe else "",
+            "cells": comparison.cells_text(dataset.universe.largest_population.size) if dataset.universe else "",
             "protection": protection_text(budget) if budget else "",
             "budget": budget_text(budget) if budget and not budget.is_granted else "",
             "row": reports.standings([budget])[0] if budget and budget.is_granted else None,

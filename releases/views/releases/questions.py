@@ -206,6 +206,7 @@ def question_context(release: Release, asked: Asked) -> dict[str, Any]:
     fields = form.column_fields if is_ticked else ()
     return {
         "universe": universe,
+        "of_persons": universe.populations[1].names if len(universe.populations) > 1 else (),
         "workload": workload,
         "stale": asked.stale,
         "kind": asked.kind,
@@ -214,7 +215,7 @@ def question_context(release: Release, asked: Asked) -> dict[str, Any]:
         "groups": _groups(workload, form) if workload else [],
         "can_be_weighed": isinstance(workload, Workload) and len(workload.families) > 1,
         "added_importance": {asked.action: form.importance_added},
-        "orders": _orders(universe, form.sent["order"]),
+        "orders": _orders(universe.populations[0], form.sent["order"]),
         "ticked": [(each, each.name in form.sent["columns"]) for each in fields],
         "typed_columns": form.sent["typed_columns"],
         "chosen_prefix": prefix,

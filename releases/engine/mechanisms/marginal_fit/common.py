@@ -124,7 +124,7 @@ def split_total(allowance: Allowance, schema: Schema) -> tuple[Noise | None, All
     """Noise on the number of rows, None where it is public, and what is left for the rest."""
     if schema.total_is_public:
         return None, allowance
-    rows = schema.unit.max_rows
+    rows = schema.rows_of_unit
     noise = allowance.share(TOTAL_SHARE).noise(Sensitivity(l1=rows, l2_squared=rows * rows))
     return noise, allowance.share(1 - TOTAL_SHARE)
 

@@ -179,7 +179,7 @@ def _how_many(request: Request, cells: Sequence[int]) -> int:
     """The number of rounds asked for, else one that suits the tables and epsilon; never more than there are tables."""
     asked = request.options["rounds"]
     if asked is None:
-        rows = request.options["population"] / request.schema.unit.max_rows
+        rows = request.options["population"] / request.schema.rows_of_unit
         signal = float(request.budget.epsilon) * rows * len(cells) / sum(cells)
         pure = isinstance(request.budget, PureDP)
         asked = max(1, round(sqrt(signal) if pure else _GAUSSIAN_ROUNDS * signal))
@@ -232,7 +232,7 @@ def _proved(request: Request) -> str:
         cells=max(2, min(workload.universe.size, LARGEST_CELLS)),
         queries=min(workload.size, LARGEST_QUERIES),
         changed=1,
-        epsilon=request.budget.epsilon / request.schema.unit.max_rows,
+        epsilon=request.budget.epsilon / request.schema.rows_of_unit,
         delta=Fraction(0),
         beta=request.beta,
     )

@@ -254,7 +254,7 @@ class _Setting:
 
     @staticmethod
     def of(request: Request, *, questions: int) -> _Setting:
-        rows = request.schema.unit.max_rows
+        rows = request.schema.rows_of_unit
         noise, rho = None, Fraction(0)
         if not request.schema.total_is_public:
             noise = LaplaceNoise(epsilon=request.budget.epsilon * _TOTAL_SHARE, l1_sensitivity=rows)

@@ -1,0 +1,234 @@
+"""Columns of one value a person: on every database what plain Python gives, and one row between neighbours."""
+
+from __future__ import annotations
+
+import random
+
+import duckdb
+import numpy as np
+import pytest
+
+from releases.engine.domain.universe import Schema
+from releases.engine.errors import InvalidInput
+from releases.engine.mechanisms.histogram import histogram_sensitivity
+from releases.engine.tables.query import TableCounts, open_table
+from tests.engine.tables.reference import Reference
+from tests.engine.tables.reference_persons import as_text, in_words, people, taken
+from tests.engine.tables.test_contract import EACH_ENGINE, PEOPLE, in_duckdb
+from tests.engine.tables.test_formulas import BORN, CODE, COLUMNS, COUNT, SEEN, SEX, SOURCES, TEXTS, WAGE, dirty
+
+ID, TABLE, WHICH = "$1 id", "table", "which"
+NUMBER = {"type": "number", "edges": [-(9 * 10**6), 0, 2.5, 9 * 10**6], "decimals": 9, "missing_as": "no number"}
+WHOLE = {"type": "integer", "edges": [0, 1, 2, 5, 20], "outside": "clamp"}
+FEW = {"type": "categorical", "categories": TEXTS, "outside": "other", "missing_as": "ß"}
+MANY = {"type": "categorical", "categories": ["zz", *TEXTS[::-1], *(f"c{each}" for each in range(80) if each != 7)]}
+TRUTH = {"type": "categorical", "categories": ["false", "true"]}
+DAY = {"type": "date", "format": "YYYY-MM-DD", "first": "1969-12-31", "last": "2024-02-29", "by": "year"}
+DAY |= {"outside": "clamp", "missing_as": "no date"}
+IS_LOW, IS_F = ("<", ("column", COUNT), ("number", 20.0)), ("=", ("column", SEX), ("quoted", "f"))
+#: Each that can be taken, of each type that it takes.
+TAKEN = {
+    "rows": (("count", None), WHOLE),
+    "low": (("count", IS_LOW), WHOLE),
+    "words": (("count", ("column", SEX)), WHOLE),
+    "numbers": (("count", ("column", COUNT)), WHOLE),
+    "sum": (("sum", ("column", WAGE), -5, 70.25), {**NUMBER, "decimals": 2}),
+    "large sum": (
+        ("sum", ("*", ("column", WAGE), ("column", WAGE)), 0, 2**53),
+        {**NUMBER, "edges": [0, 10, 2**53], "decimals": 0},
+    ),
+    "whole sum": (("sum", ("column", WAGE), 0, 9), {"type": "integer", "edges": [0, 3, 20, 90], "outside": "drop"}),
+    "any": (("any", IS_LOW), TRUTH),
+    "all": (("all", ("or", IS_F, IS_LOW)), TRUTH),
+    "lowest": (("min", ("column", WAGE)), NUMBER),
+    "highest": (("max", ("column", WAGE)), {"type": "integer", "edges": [-9, 0, 70], "missing_as": "no number"}),
+    "earliest": (("min", ("column", SEEN)), DAY),
+    "latest": (("max", ("column", BORN)), DAY),
+    "usual": (("most_frequent", ("column", SEX)), FEW),
+    "usual code": (("most_frequent", ("column", CODE)), MANY),
+    "usually low": (("most_frequent", IS_LOW), TRUTH),
+    "first word": (("first", ("column", SEX), BORN), FEW),
+    "last code": (("last", ("column", CODE), SEEN), MANY),
+    "first wage": (("first", ("column", WAGE), SEEN), NUMBER),
+    "last day": (("last", ("column", BORN), SEEN), DAY),
+    "last truth": (("last", IS_LOW, BORN), TRUTH),
+}
+
+
+def schema_of(names, *, neighbours="add_remove", taken_of=TAKEN):
+    """Some of them, without the columns that they read: each knows how these are read."""
+    columns = [{"name": name, "formula": in_words(taken_of[name][0]), **taken_of[name][1]} for name in names]
+    unit = {"kind": "person", "id": ID, "max_rows": 3}
+    every = {"version": 1, "columns": [*columns, *SOURCES.values()], "unit": unit, "neighbours": neighbours}
+    return Schema.from_json(every).project(names)
+
+
+def with_people(drawn, rows, number):
+    """Many rows of few people, of whom some are written in several ways, and rows of nobody."""
+    names = [each and each.format(place % 7) for place, each in zip(range(number), PEOPLE * number, strict=False)]
+    return [{**row, ID: (named := drawn.choice(names)) and named.replace("\0", "")} for row in rows]
+
+
+def expected(rows, names):
+    """One row of each person, with the values of the columns named."""
+    return [
+        {name: as_text(taken(TAKEN[name][0], own, {"name": name, **TAKEN[name][1]}, COLUMNS)) for name in names}
+        for own in people(rows, ID).values()
+    ]
+
+
+@EACH_ENGINE
+def test_what_is_taken_of_a_persons_dirty_rows_is_what_the_reference_says(load, request):
+    rows = with_people(random.Random(5), dirty(random.Random(4), 2500), 400)
+    table, schema, made = load(rows, request), schema_of(TAKEN), expected(rows, TAKEN)
+    for name in TAKEN:
+        column = {"name": name, **TAKEN[name][1]}
+        reference = Reference({"columns": [column], "unit": {"kind": "row"}}, made)
+        counts = TableCounts(table, schema.project([name]))
+        found = counts.marginal((name,))
+        assert {(place,): int(found[place]) for place in found.nonzero()[0].tolist()} == dict(
+            reference.cells([name])
+        ), name
+        if "missing_as" not in column or column["type"] == "categorical":
+            tally = counts.tally((name,))
+            told = dict(zip(((each,) for each in tally.values[0].tolist()), tally.counts.tolist(), strict=True))
+            assert told == dict(reference.tally([name])), name
+
+
+@EACH_ENGINE
+def test_columns_of_persons_are_counted_together_and_by_how_they_read(load, request):
+    names = ["rows", "sum", "usual", "last code", "any"]
+    rows = with_people(random.Random(7), dirty(random.Random(6), 1500), 300)
+    table, schema, made = load(rows, request), schema_of(names), expected(rows, names)
+    columns = [{"name": name, **TAKEN[name][1]} for name in names]
+    reference = Reference({"columns": columns, "unit": {"kind": "row"}}, made)
+    counts = TableCounts(table, schema)
+    for asked in (("rows", "usual"), ("any", "last code", "sum")):
+        found = counts.marginal(asked)
+        cells = {cell: int(found[cell]) for cell in zip(*(each.tolist() for each in found.nonzero()), strict=True)}
+        assert cells == dict(reference.cells(asked)) != {}
+    texts = counts.texts("usual")
+    assert dict(zip(texts.texts, texts.counts, strict=True)) == dict(reference.texts("usual"))
+    of_states = Schema.from_json(
+        schema.to_json() | {"columns": [each.state.to_json() for each in schema.universe.attributes]}
+    )
+    states = [
+        {**each, "state_of": column} for each, column in zip(of_states.to_json()["columns"], columns, strict=True)
+    ]
+    reference = Reference({"columns": states, "unit": {"kind": "row"}}, made)
+    for name in names:
+        found = TableCounts(table, of_states).marginal((name,))
+        assert {(place,): int(found[place]) for place in found.nonzero()[0].tolist()} == dict(reference.cells([name]))
+
+
+def rows_of_one(drawn, person, number):
+    return [{**row, ID: person, TABLE: person.partition(" ")[0]} for row in dirty(drawn, number)]
+
+
+def neighbours_of(drawn, relation, table):
+    """The rows of two neighbouring tables: dirty, few or many of each person, of whom one is not the same in both."""
+    others = [row for each in range(drawn.randrange(3)) for row in rows_of_one(drawn, f"{table} {each}", 3)]
+    one = rows_of_one(drawn, f"{table} who", drawn.choice([1, 2, 3, 30]))
+    other = [] if relation == "add_remove" else rows_of_one(drawn, f"{table} who", drawn.choice([0, 1, 2, 30]))
+    pair = [[*others, *each] for each in (one, other)]
+    return pair if drawn.random() < 0.5 else pair[::-1]
+
+
+#: How often columns are drawn, and pairs of tables for each.
+TRIED = [
+    pytest.param(each.values[0], draws, 100, id=each.id, marks=each.marks)
+    for each, draws in zip(EACH_ENGINE.args[1], (10, 2), strict=False)
+]
+
+
+@pytest.mark.parametrize(("load", "draws", "pairs"), TRIED)
+@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+def test_all_rows_of_a_person_move_a_joint_vector_no_further_than_is_declared(load, draws, pairs, relation, request):
+    """The vector of all cells of three columns. A hundred pairs of neighbouring tables are in two tables of the
+    database, and told apart by a column, so that rows of one that had a part in another would be seen too."""
+    drawn, moved = random.Random(relation), []
+    of_table = {"type": "categorical", "categories": [f"t{each}" for each in range(pairs)]}
+    taken_of = {**TAKEN, WHICH: (("most_frequent", ("column", TABLE)), of_table)}
+    order = drawn.sample(list(TAKEN), len(TAKEN))
+    for draw in range(draws):
+        # Every kind has its turn.
+        asked = [WHICH, *(order[(2 * draw + each) % len(order)] for each in range(3))]
+        schema = schema_of(asked, neighbours=relation, taken_of=taken_of)
+        declared = histogram_sensitivity(schema)
+        assert (declared.l1, declared.l2_squared) == ((1, 1) if relation == "add_remove" else (2, 2))
+        found = [neighbours_of(drawn, relation, f"t{each}") for each in range(pairs)]
+        sides = [load([row for pair in found for row in pair[side]], request) for side in (0, 1)]
+        one, other = (TableCounts(side, schema).histogram().astype(np.int32) for side in sides)
+        moves = (one - other).reshape(pairs, -1)
+        l1, l2_squared = np.abs(moves).sum(axis=1), (moves**2).sum(axis=1)
+        assert l1.max() <= declared.l1, asked
+        assert l2_squared.max() <= declared.l2_squared, asked
+        moved += l1.tolist()
+    # Else nothing was tried.
+    assert np.mean(np.array(moved) == declared.l1) > 0.2
+
+
+def test_a_person_of_more_rows_than_the_unit_keeps_takes_part_with_all_of_them(tmp_path):
+    target = tmp_path / "visits.parquet"
+    with duckdb.connect() as connection:
+        visits = "SELECT 'ann' AS who, '1' AS cost FROM range(40) UNION ALL SELECT 'bob', '7'"
+        connection.execute(f"COPY ({visits}) TO '{target}'")
+    columns = [
+        {"name": "visits", "type": "integer", "edges": [0, 10, 50], "formula": "count_per_person()"},
+        {"name": "cost", "type": "integer", "edges": [0, 1000]},
+        {"name": "total", "type": "integer", "edges": [0, 1000], "formula": "sum_per_person(cost, 0, 5)"},
+    ]
+    unit = {"kind": "person", "id": "who", "max_rows": 2}
+    schema = Schema.from_json({"version": 1, "columns": columns, "unit": unit})
+    tally = TableCounts(open_table(str(target)), schema.project(["visits", "total"])).tally(("visits", "total"))
+    assert sorted(zip(*(each.tolist() for each in tally.values), strict=True)) == [(1, 5), (40, 40)]
+    of_rows = TableCounts(open_table(str(target)), schema.project(["cost"]))
+    assert (of_rows.schema.rows_of_unit, int(of_rows.histogram().sum())) == (2, 3)
+
+
+def test_rows_and_persons_are_counted_apart_and_persons_only_where_they_are_protected(tmp_path):
+    mixed = schema_of(["rows"])
+    columns = [mixed.to_json()["columns"][0], SOURCES[SEX]]
+    both = Schema.from_json(mixed.to_json() | {"columns": columns})
+    table = in_duckdb(
+        [{**dict.fromkeys(COLUMNS, "1"), ID: "p"}], type("", (), {"getfixturevalue": lambda *_: tmp_path})
+    )
+    with pytest.raises(InvalidInput, match="'rows' count persons, and the other columns count rows"):
+        TableCounts(table, both)
+    of_rows = Schema.from_json({"version": 1, "columns": columns[:1], "unit": {"kind": "row"}})
+    with pytest.raises(InvalidInput, match="'rows' have one value a person, so a person must be protected"):
+        TableCounts(table, of_rows)
+    assert [each.names for each in both.universe.populations] == [(SEX,), ("rows",)]
+    assert Schema.from_json(both.to_json()) == both
+
+
+WRONG = [
+    ("1 + count_per_person()", "makes one value of all rows of a person, so the formula begins and ends with it"),
+    ("count_per_person() + 1", "was not expected here"),
+    ("count_per_person(sum_per_person(cost, 0, 1))", "makes one value of all rows of a person"),
+    ("sum_per_person(cost)", "was not expected here; , was"),
+    ("sum_per_person(cost, 5, 1)", "must have a lowest value of a row below the highest"),
+    ("sum_per_person(cost, 0, cost)", "the lowest and the highest value of a row were, such as 0, 1000"),
+    ("sum_per_person(cost, 0, 1.5)", "must have at most 0 decimal places"),
+    ("sum_per_person(day, 0, 1)", "takes a number of each row, and was given a date"),
+    ("any_per_person(cost)", "takes a truth of each row, and was given a number"),
+    ("most_frequent_per_person(cost)", "takes a text or a truth of each row, and was given a number"),
+    ("first_per_person(cost)", "was not expected here; , was"),
+    ("first_per_person(cost, ward)", "a column that is declared with dates"),
+    ("min_per_person(ward)", "takes a number or a date of each row, and was given a text"),
+    ("max_per_person(day)", "gives a date; a column of the type integer needs a number"),
+    ("any_per_person(cost > 1)", "gives a truth; a column of the type integer needs a number"),
+    ("max_per_person()", "was not expected here; a value was"),
+]
+
+
+@pytest.mark.parametrize(("formula", "rule"), WRONG)
+def test_what_breaks_a_rule_is_refused(formula, rule):
+    columns = [
+        {"name": "made", "type": "integer", "edges": [0, 1], "formula": formula},
+        {"name": "cost", "type": "integer", "edges": [0, 1]},
+        {"name": "day", "type": "date", "first": "2020-01-01", "last": "2020-12-31", "by": "year"},
+    ]
+    with pytest.raises(InvalidInput) as refused:
+        Schema.from_json({"version": 1, "columns": columns})
+    assert rule in refused.value.rule
