@@ -110,7 +110,7 @@ class Grouped(Measurement):
         if self.groups > 1 and self.schema.neighbours is NeighbouringRelation.REPLACE:
             cases += [self._padded(case + case) for case in self._added.moved.cases]
         one = [max(each) for each in zip(*self._added.moved.cases, *self.each.moved.cases, strict=True)]
-        return Changes(most=tuple(one) * self.groups, cases=tuple(cases))
+        return Changes(most=tuple(one) * self.groups, cases=tuple(cases), rows=self.each.moved.rows)
 
     def _padded(self, case: Case) -> Case:
         return case + (0,) * (len(self.coordinates) - len(case))

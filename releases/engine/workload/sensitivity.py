@@ -90,10 +90,13 @@ class Changes:
         most: for each coordinate the most it can move.
         cases: every possible change is, in every norm that grows with each coordinate's size, at most as long as one
             of these.
+        rows: how many rows a unit has at most, where the cases are so many times those of one row, which hold for it in
+            each coordinate by itself.
     """
 
     most: Case
     cases: tuple[Case, ...]
+    rows: int = 1
 
     def l1(self, *, scales: Sequence[Fraction]) -> Fraction:
         """The greatest Σ |change_j| / scale_j: the epsilon of discrete Laplace noise of those scales.
@@ -115,9 +118,14 @@ class Changes:
         """The changes of the sums rounded to whole multiples of `units`, counted in those.
 
         Rounding is monotone and moves with whole multiples, so numbers at most c apart are rounded to multiples at
-        most ⌈c / unit⌉ apart.
+        most ⌈c / unit⌉ apart. That bounds one row's change in each coordinate. A unit's g rows may change other
+        coordinates each, and each of these is rounded by itself, so g c / unit is not to be rounded up as a whole: from
+        one table to its neighbour there are g steps of one row, and the norm of their sum is at most g times the
+        largest.
         """
-        return Changes(most=divided(self.most, units), cases=tuple(divided(case, units) for case in self.cases))
+        of_rows = [Fraction(self.rows) * unit for unit in units]
+        most, *cases = (tuple(self.rows * each for each in divided(case, of_rows)) for case in (self.most, *self.cases))
+        return Changes(most=most, cases=tuple(cases), rows=self.rows)
 
     def sensitivity(self) -> Sensitivity:
         """Δ1 and Δ2² of the whole vector, where all coordinates get the same noise."""
@@ -140,7 +148,8 @@ def changes(spans: Sequence[Span], schema: Schema, *, weight: int = 1) -> Change
         added=tuple(rows * span.largest for span in spans),
         replaced=lambda: tuple(rows * span.width for span in spans),
     )
-    return Changes(most=tuple(max(each) for each in zip(*cases, strict=True)), cases=cases)
+    most = tuple(max(each) for each in zip(*cases, strict=True))
+    return Changes(most=most, cases=cases, rows=schema.rows_of_unit)
 
 
 def vote_changes(schema: Schema, *, columns: int, ballots: int) -> Changes:

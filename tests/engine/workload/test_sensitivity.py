@@ -8,7 +8,7 @@ from math import floor
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from releases.engine.domain.universe import Schema
@@ -49,8 +49,8 @@ def contributions(measurement):
     return np.array([measurement.totals(Rows(universe=universe, columns=columns)) for columns in tables])
 
 
-def all_differences(measurement):
-    """f(D) - f(D') for all neighbours: what one unit's rows add, less what its old rows added."""
+def all_values(measurement):
+    """What the rows of one unit can add to the totals."""
     schema = measurement.schema
     rows, added = schema.unit.max_rows, contributions(measurement)
     may_be_none = schema.universe.may_drop or schema.neighbours.value == "add_remove"
@@ -59,10 +59,20 @@ def all_differences(measurement):
         for size in range(0 if may_be_none else 1, rows + 1)
         for chosen in combinations_with_replacement(range(len(added)), size)
     ]
-    values = np.unique(np.array(values), axis=0)
-    if schema.neighbours.value == "add_remove":
-        return values
+    return np.unique(np.array(values), axis=0)
+
+
+def differences_of(values, none, neighbours):
+    """What one unit's rows add, less what its old rows added, for all neighbours; less `none` where rows are added."""
+    if neighbours == "add_remove":
+        return values - none
     return (values[:, None, :] - values[None, :, :]).reshape(-1, values.shape[1])
+
+
+def all_differences(measurement):
+    """f(D) - f(D') for all neighbours."""
+    values = all_values(measurement)
+    return differences_of(values, np.zeros_like(values[0]), measurement.schema.neighbours.value)
 
 
 def compared(measurement, weights, *, is_attained):
@@ -106,6 +116,44 @@ def test_sums_by_group_move_exactly_as_far_as_declared_in_one_group_or_from_one_
     for kind in ("sum", "mean"):
         for measurement in measured(schema, {kind: {"columns": ["c0"], "by": "town"}}):
             compared(measurement, weights[: len(measurement.each.coordinates)] * groups, is_attained=True)
+
+
+@settings(max_examples=40)
+@given(
+    ends,
+    st.integers(1, 3),
+    relations,
+    st.integers(1, 3),
+    st.lists(st.fractions(1, 4, max_denominator=4), min_size=2, max_size=2),
+    st.lists(st.integers(0, 60), min_size=6, max_size=6),
+    weights,
+)
+@example((0, 3), 3, "add_remove", 3, [Fraction(2), Fraction(1)], [1] * 6, [1] * 6)
+@example((0, 3), 3, "replace", 3, [Fraction(2), Fraction(1)], [1] * 6, [1] * 6)
+def test_rounded_sums_move_no_further_than_declared_however_a_unit_s_rows_are_spread(
+    column, groups, neighbours, rows, units, others, weights
+):
+    """Each group's sum is rounded by itself, wherever other people's rows have put it."""
+    towns = {"name": "town", "type": "categorical", "categories": ["a", "b", "c"][:groups], "outside": "a"}
+    schema = schema_of([*integers([column]), towns], neighbours, rows)
+    for kind in ("sum", "mean"):
+        for measurement in measured(schema, {kind: {"columns": ["c0"], "by": "town"}}):
+            if measurement.pairs:
+                continue
+            of_one = len(measurement.each.coordinates)
+            lattice, scales = units[:of_one] * groups, weights[:of_one] * groups
+            start = np.array(others[: len(lattice)])
+            steps = [
+                [floor(v / u + Fraction(1, 2)) for v, u in zip(value, lattice, strict=True)]
+                for value in [start.tolist(), *(start + all_values(measurement)).tolist()]
+            ]
+            moved = np.abs(differences_of(np.array(steps[1:]), np.array(steps[0]), neighbours))
+            declared = measurement.moved.on_lattice(lattice)
+            assert (moved / np.array(scales)).sum(axis=1).max() <= float(declared.l1(scales=scales)) + 1e-9
+            assert (moved**2 / np.array(scales)).sum(axis=1).max() <= float(
+                declared.l2_squared(variances=scales)
+            ) + 1e-9
+            assert (moved.max(axis=0) <= np.array(declared.most)).all()
 
 
 @settings(max_examples=25)
