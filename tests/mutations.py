@@ -1081,18 +1081,26 @@ MUTATIONS = (
         "::test_the_catalogue_shows_and_finds_what_was_released_and_not_what_was_written_since",
     ),
     Mutation(
+        name="rows-of-a-person-rounded-up-as-one",
+        file="releases/engine/workload/sensitivity.py",
+        text="    return Changes(most=most, cases=cases, rows=schema.rows_of_unit)",
+        instead="    return Changes(most=most, cases=cases)",
+        test="tests/engine/workload/test_sensitivity.py"
+        "::test_rounded_sums_move_no_further_than_declared_however_a_unit_s_rows_are_spread",
+    ),
+    Mutation(
         name="a-row-of-weight-counted-once",
         file="releases/engine/workload/sensitivity.py",
-        text="rows = schema.unit.max_rows * weight",
-        instead="rows = schema.unit.max_rows",
+        text="rows = schema.rows_of_unit * weight",
+        instead="rows = schema.rows_of_unit",
         test="tests/engine/workload/test_sensitivity.py"
         "::test_weighted_sums_means_and_counts_move_exactly_as_far_as_declared_for_any_weights_up_to_the_cap",
     ),
     Mutation(
         name="weighted-pair-for-one-unit-of-weight",
         file="releases/engine/workload/row_means.py",
-        text="rows = self.schema.unit.max_rows * self.most_weight",
-        instead="rows = self.schema.unit.max_rows",
+        text="rows = self.schema.rows_of_unit * self.most_weight",
+        instead="rows = self.schema.rows_of_unit",
         test="tests/engine/workload/test_sensitivity.py"
         "::test_a_weighted_pair_on_any_lattice_moves_by_the_steps_of_its_weight_together",
     ),
