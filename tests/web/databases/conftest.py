@@ -52,11 +52,8 @@ def clinic(postgres_database, settings):
             "CREATE VIEW ward.trap AS SELECT person, age, CASE WHEN 20 / age > 0 THEN sex END AS sex FROM ward.beds",
             "GRANT USAGE ON SCHEMA ward TO reader",
             'GRANT SELECT ON ward.patients, ward.stays, ward."odd.name", ward.trap TO reader',
+            *(f"INSERT INTO ward.patients VALUES ('{person}', {age}, '{sex}', '')" for person, age, sex in PATIENTS),
         )
-        with psycopg.connect(postgres_database, autocommit=True) as connection:
-            connection.cursor().executemany(
-                "INSERT INTO ward.patients VALUES (%s, %s, %s, '')", [list(each) for each in PATIENTS]
-            )
         settings.CONNECTIONS = {"clinic": made.address}
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("CONNECTION_CLINIC_PASSWORD", PASSWORD)
@@ -65,15 +62,34 @@ def clinic(postgres_database, settings):
         made.run("DROP OWNED BY reader CASCADE", "DROP ROLE reader")
 
 
-@pytest.fixture
-def register(clinic, alice):
-    """Alice makes a dataset of a table of the clinic."""
+#: A database that counts otherwise: a function of its own is found before the one that is meant.
+OTHERWISE = (
+    "CREATE FUNCTION ward.chr(given integer) RETURNS text LANGUAGE sql AS 'SELECT ''x''::text'",
+    "ALTER ROLE reader SET search_path = ward, pg_catalog",
+)
 
-    def made(table="ward.patients", *, title="Patients", owner=None):
-        listed = services.connections.tables_of(services.connections.connection_named("clinic"))
-        return services.connections.register_table(owner=owner or alice, title=title, listed=listed, table=table)
+
+@pytest.fixture
+def register_of(alice):
+    """Alice, or somebody else, makes a dataset of a table of a connection."""
+
+    def made(table, *, connection, title="Patients", owner=alice):
+        listed = services.connections.tables_of(services.connections.connection_named(connection))
+        return services.connections.register_table(owner=owner, title=title, listed=listed, table=table)
 
     return made
+
+
+@pytest.fixture
+def register(clinic, register_of):
+    return lambda table="ward.patients", **given: register_of(table, connection="clinic", **given)
+
+
+def ask_for(dataset, by, epsilon):
+    """A request for a budget."""
+    return services.budgets.request_budget(
+        dataset=dataset, epsilon=epsilon, delta="0", policy=Policy.PURE, reason="", by=by
+    )
 
 
 @pytest.fixture
@@ -85,10 +101,7 @@ def prepare(alice, sofia):
         services.datasets.declare_protection(
             dataset=dataset, unit=unit or PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=alice
         )
-        asked = services.budgets.request_budget(
-            dataset=dataset, epsilon=epsilon, delta="0", policy=Policy.PURE, reason="", by=alice
-        )
-        services.budgets.approve_request(request=asked, by=sofia)
+        services.budgets.approve_request(request=ask_for(dataset, alice, epsilon), by=sofia)
         dataset.refresh_from_db()
         return dataset
 
@@ -120,5 +133,9 @@ def until_it_ends(settings):
 
 def counted(release):
     """By sex, to a whole row: the noise moves a count by half a row with a chance below e**-22."""
-    with (files.folder_of(release) / "answers.csv").open() as lines:
+    return counted_in(files.folder_of(release))
+
+
+def counted_in(folder):
+    with (folder / "answers.csv").open() as lines:
         return {row["sex"]: round(float(row["estimate"])) for row in csv.DictReader(lines)}

@@ -10,6 +10,7 @@ import struct
 import threading
 import uuid
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -23,17 +24,11 @@ from releases.models import AuditEvent, Dataset, Ending, EntryKind, LedgerEntry,
 from releases.services.connections import Unavailable
 from releases.services.release_inputs import Refusal
 from releases.storage.addresses import without_secrets
-from tests.web.databases.conftest import PASSWORD
+from tests.web.conftest import COLUMNS
+from tests.web.databases.conftest import OTHERWISE, PASSWORD
 from tests.web.pages import body, field_value, words
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
-
-SEX = {"name": "sex", "type": "categorical", "categories": ["female", "male"]}
-#: A database that counts otherwise: a function of its own is found before the one that is meant.
-OTHERWISE = (
-    "CREATE FUNCTION ward.chr(given integer) RETURNS text LANGUAGE sql AS 'SELECT ''x''::text'",
-    "ALTER ROLE reader SET search_path = ward, pg_catalog",
-)
 
 
 @pytest.fixture
@@ -51,31 +46,24 @@ def registered(unregistered, sofia):
 @pytest.fixture
 def send(as_, sofia):
     """What the page answers to a form."""
-
-    def sent(name, address):
-        return as_(sofia).post(reverse("connections"), {"name": name, "address": address})
-
-    return sent
+    return lambda name, address: as_(sofia).post(reverse("connections"), {"name": name, "address": address})
 
 
 @pytest.fixture
 def remove(as_, sofia):
-    def removed(row):
-        return as_(sofia).post(reverse("remove_connection", args=[row.pk]), follow=True)
-
-    return removed
+    return lambda row: as_(sofia).post(reverse("remove_connection", args=[row.pk]), follow=True)
 
 
 @pytest.fixture
-def use(alice, prepare):
+def use(register_of, prepare):
     """A dataset of a table of a connection, with a budget."""
+    return lambda connection="clinic", table="ward.patients": prepare(
+        register_of(table, connection=connection), COLUMNS[1:]
+    )
 
-    def made(name="clinic", table="ward.patients"):
-        listed = services.connections.tables_of(services.connections.connection_named(name))
-        dataset = services.connections.register_table(owner=alice, title="Patients", listed=listed, table=table)
-        return prepare(dataset, [SEX])
 
-    return made
+def tables():
+    return services.connections.tables_of(services.connections.connection_named("clinic")).tables
 
 
 @pytest.fixture
@@ -159,11 +147,8 @@ def test_a_form_with_an_address_is_not_kept_when_the_session_has_ended(client, s
     client.get("/")
     client.session.flush()
     address = reverse("connections")
-    client.post(
-        address,
-        {"name": "clinic", "address": "postgresql://reader:hush@db/clinic"},
-        headers={"referer": f"http://testserver{address}"},
-    )
+    typed = {"name": "clinic", "address": "postgresql://reader:hush@db/clinic"}
+    client.post(address, typed, headers={"referer": f"http://testserver{address}"})
     assert "unsent" not in client.session
 
 
@@ -195,18 +180,19 @@ def test_nobody_but_an_administrator_registers_or_removes(registered, alice, unr
     assert [each.name for each in RegisteredConnection.objects.all()] == ["clinic"]
 
 
-def test_no_lock_of_the_site_is_held_while_a_database_that_is_registered_is_waited_for(
-    unregistered, sofia, monkeypatch
-):
-    held, ask = [], services.reading.tables_of_server
-    monkeypatch.setattr(
-        services.reading,
-        "tables_of_server",
-        lambda url, **more: held.append(len(site.savepoint_ids)) or ask(url, **more),
-    )
-    outside = len(site.savepoint_ids)
+def test_no_lock_of_the_site_is_held_while_a_database_is_waited_for(unregistered, sofia, register_of, monkeypatch):
+    """When it is registered, when its tables are listed and when one of them is."""
+    held, outside = [], len(site.savepoint_ids)
+
+    def noting(ask, *of, **more):
+        held.append(len(site.savepoint_ids))
+        return ask(*of, **more)
+
+    for name in ("tables_of_server", "columns_of_server"):
+        monkeypatch.setattr(services.reading, name, partial(noting, getattr(services.reading, name)))
     services.connections.register_connection(name="clinic", address=unregistered.address, by=sofia)
-    assert held == [outside]
+    register_of("ward.patients", connection="clinic")
+    assert held == [outside] * 3
 
 
 def test_a_program_registers_lists_uses_and_removes_a_connection(unregistered, client, sofia, alice):
@@ -215,13 +201,15 @@ def test_a_program_registers_lists_uses_and_removes_a_connection(unregistered, c
         given = {"data": json.dumps(sent), "content_type": "application/json"} if sent is not None else {}
         return getattr(client, method)(f"/api{path}", **given, headers={"authorization": f"Bearer {token}"})
 
-    refused = call(sofia, "post", "/connections", {"name": "clinic", "address": "postgresql://reader:hush@db/clinic"})
+    def register(address):
+        return call(sofia, "post", "/connections", {"name": "clinic", "address": address})
+
+    refused = register("postgresql://reader:hush@db/clinic")
     assert (refused.status_code, refused.json()["field"]) == (400, "address")
     assert "hush" not in body(refused)
-    away = call(sofia, "post", "/connections", {"name": "clinic", "address": "postgresql://reader@127.0.0.1:1/clinic"})
-    assert away.status_code == 409
+    assert register("postgresql://reader@127.0.0.1:1/clinic").status_code == 409
 
-    made = call(sofia, "post", "/connections", {"name": "clinic", "address": unregistered.address}).json()
+    made = register(unregistered.address).json()
     assert (made["name"], made["address"], made["why_not"]) == ("clinic", unregistered.address, "")
     assert (made["password"], made["registered_by"]) == ("the variable CONNECTION_CLINIC_PASSWORD", "sofia")
     assert call(sofia, "get", "/connections").json() == [made]
@@ -254,10 +242,8 @@ def test_the_page_names_where_a_password_is_read_and_says_when_it_is_missing(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(variable, "")
-        assert (
-            f"no password Looked for in the file that {variable}_FILE names, the variable {variable}, the file"
-            in shown()
-        )
+        looked = f"no password Looked for in the file that {variable}_FILE names, the variable {variable}, the file"
+        assert looked in shown()
         assert "reader_" in clinic.url
         assert "%40" not in clinic.url
         (folder / variable).write_text("of the folder\n")
@@ -328,19 +314,18 @@ def test_a_password_is_given_to_no_server_that_an_administrator_registers_to_rea
 def test_the_self_test_is_run_once_a_version_for_lists_and_always_before_a_charge(registered, unregistered, use, queue):
     dataset = use()
     unregistered.run(*OTHERWISE)
-    clinic = services.connections.connection_named("clinic")
-    assert "ward.patients" in services.connections.tables_of(clinic).tables
+    assert "ward.patients" in tables()
     with pytest.raises(Refusal, match="clinic counts texts, numbers, dates or persons otherwise"):
         queue(dataset)
     for other in ({"server_version": "PostgreSQL 9.6"}, {"software": "dpweb of before"}, {"server_version": ""}):
         before = {name: getattr(registered, name) for name in other}
         RegisteredConnection.objects.update(**other)
         with pytest.raises(Unavailable, match="counts texts, numbers, dates or persons otherwise"):
-            services.connections.tables_of(services.connections.connection_named("clinic"))
+            tables()
         RegisteredConnection.objects.update(**before)
     unregistered.run("ALTER ROLE reader RESET search_path")
     RegisteredConnection.objects.update(server_version="PostgreSQL 9.6", software="dpweb of before")
-    services.connections.tables_of(services.connections.connection_named("clinic"))
+    tables()
     noted = RegisteredConnection.objects.get()
     assert (noted.server_version, noted.software) == (registered.server_version, registered.software)
     assert not LedgerEntry.objects.filter(kind=EntryKind.CHARGE).exists()
@@ -348,17 +333,11 @@ def test_the_self_test_is_run_once_a_version_for_lists_and_always_before_a_charg
 
 def test_a_table_is_listed_and_registered_with_one_self_test(clinic, as_, alice, monkeypatch):
     """Of the settings, of which no version is noted."""
-    asked, tables, columns = [], services.reading.tables_of_server, services.reading.columns_of_server
-    monkeypatch.setattr(
-        services.reading,
-        "tables_of_server",
-        lambda url, *, checked: asked.append(not checked) or tables(url, checked=checked),
-    )
-    monkeypatch.setattr(
-        services.reading,
-        "columns_of_server",
-        lambda location, *, is_checked: asked.append(not is_checked) or columns(location, is_checked=is_checked),
-    )
+    asked = []
+    for name, given in (("tables_of_server", "checked"), ("columns_of_server", "is_checked")):
+        really = getattr(services.reading, name)
+        noted = partial(lambda ask, given, of, **more: asked.append(not more[given]) or ask(of, **more), really, given)
+        monkeypatch.setattr(services.reading, name, noted)
     as_(alice).post(reverse("database_table", args=["clinic"]), {"table": "ward.stays", "title": "Stays"})
     assert Dataset.objects.get().table == "ward.stays"
     assert asked == [True, False]

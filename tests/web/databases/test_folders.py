@@ -14,11 +14,10 @@ from releases.engine.errors import InvalidInput
 from releases.models import Dataset, EntryKind, LedgerEntry, ReleaseState
 from releases.services import reading
 from releases.services.connections import Unavailable
+from tests.web.conftest import COLUMNS
 from tests.web.databases.conftest import counted
 
 pytestmark = pytest.mark.django_db
-
-SEX = {"name": "sex", "type": "categorical", "categories": ["female", "male"]}
 
 
 @pytest.fixture
@@ -53,17 +52,13 @@ def stays(folder):
 
 
 @pytest.fixture
-def register(folder, alice):
-    def made(table="stays.parquet"):
-        listed = services.connections.tables_of(services.connections.connection_named("share"))
-        return services.connections.register_table(owner=alice, title="Stays", listed=listed, table=table)
-
-    return made
+def register(folder, register_of):
+    return lambda table="stays.parquet": register_of(table, connection="share")
 
 
 @pytest.fixture
 def queued(register, stays, prepare, queue):
-    return queue(prepare(register(), [SEX]))
+    return queue(prepare(register(), COLUMNS[1:]))
 
 
 @pytest.mark.confined
@@ -125,16 +120,16 @@ def test_a_file_that_is_no_table_and_a_folder_that_is_away_are_refused_in_a_sent
         services.connections.tables_of(services.connections.connection_named("share"))
 
 
-@pytest.mark.parametrize("inside", ["", "/tables", "/releases/one"])
-def test_no_folder_of_the_site_s_own_can_be_named(settings, tmp_path, inside):
-    """Its tables have budgets already."""
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        # Its tables have budgets already.
+        *((f"file://OWN{inside}", "is the site's own") for inside in ("", "/tables", "/releases/one")),
+        *((each, "") for each in ("file://srv/tables", "file:///srv/tables/", "file:")),
+    ],
+)
+def test_no_folder_of_the_site_s_own_and_none_that_is_no_folder_can_be_named(settings, tmp_path, address, says):
     settings.DATA_DIR = tmp_path
-    settings.CONNECTIONS = {"share": f"file://{tmp_path}{inside}"}
+    settings.CONNECTIONS = {"share": address.replace("OWN", str(tmp_path))}
     (found,) = checks.connections_are_named_without_passwords(None)
-    assert "is the site's own" in found.msg
-
-
-@pytest.mark.parametrize("address", ["file://srv/tables", "file:///srv/tables/", "file:"])
-def test_a_folder_that_is_no_folder_stops_the_site_s_start(settings, address):
-    settings.CONNECTIONS = {"share": address}
-    assert [each.id for each in checks.connections_are_named_without_passwords(None)] == ["releases.E021"]
+    assert (found.id, says in found.msg) == ("releases.E021", True)

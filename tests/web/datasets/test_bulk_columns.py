@@ -11,9 +11,9 @@ from django.urls import reverse
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from releases import services
 from releases.models import AuditEvent, Dataset
-from tests.web.pages import body, field_value, inline_code, words
+from tests.web.datasets.conftest import filled
+from tests.web.pages import body, chosen, field_value, inline_code, words
 
 pytestmark = pytest.mark.django_db
 
@@ -22,14 +22,9 @@ FIELDS = ("kind", "date_format", "values", "outside", "catch_all", "missing_code
 NOTHING = dict.fromkeys((f"several-{field}" for field in FIELDS), "")
 
 
-def table(alice, group, upload_file, names):
-    content = f"{','.join(names)}\n{','.join('1' for _ in names)}\n".encode()
-    return services.datasets.ingest_dataset(owner=alice, title="Survey", source=upload_file(content), group=group)
-
-
 @pytest.fixture
-def fresh(alice, group, upload_file):
-    return table(alice, group, upload_file, NAMES)
+def fresh(ingest):
+    return ingest(f"{','.join(NAMES)}\n1,1,1,1\n".encode())
 
 
 @pytest.fixture
@@ -38,11 +33,8 @@ def send(as_, alice):
     client = as_(alice)
 
     def press(dataset, typed=None, **more):
-        names = [*dataset.columns, ""]
-        data = {"form-TOTAL_FORMS": len(names), "form-INITIAL_FORMS": len(names), "pasted-block": ""}
-        for position, name in enumerate(names):
-            fields = {"name": name, **(typed or {}).get(name, {})} if name else {"made": "1"}
-            data |= {f"form-{position}-{field}": value for field, value in fields.items()}
+        rows = [{"name": name, **(typed or {}).get(name, {})} for name in dataset.columns]
+        data = filled(*rows, {"made": "1"}, **{"pasted-block": ""})
         return client.post(reverse("columns", args=[dataset.pk]), data | NOTHING | more)
 
     return press
@@ -51,12 +43,6 @@ def send(as_, alice):
 def several(send, dataset, typed=None, ticked=(), **chosen):
     fields = {f"several-{field}": value for field, value in chosen.items()}
     return send(dataset, typed, several="1", **fields, **{"several-ticked": list(ticked)})
-
-
-def chosen(page, name):
-    """What is chosen in a menu; empty where nothing is."""
-    menu = re.search(rf'<select[^>]*\bname="{name}".*?</select>', body(page), flags=re.DOTALL)
-    return re.search(r'<option value="([^"]*)" selected', menu[0])[1]
 
 
 def kind(page, position):
@@ -87,8 +73,6 @@ def test_what_is_chosen_is_filled_in_for_the_ticked_columns_and_nothing_is_store
 
 
 SEX = {"sex": {"kind": "categorical", "values": "f\nm"}}
-
-
 DO_NOT_GO = [
     (["sex"], {}, "Type and the other fields: nothing is chosen"),
     ([], {"kind": "number"}, "Columns: nothing is ticked"),
@@ -97,11 +81,7 @@ DO_NOT_GO = [
     (["sex"], {"missing_rule": "clamp"}, "Missing values: 'clamp' must be one of the choices"),
     (["sex"], {"missing_codes": "9" * 1001}, "Missing codes: must be at most 1000 characters long"),
     (["age", "sex"], {"outside": "clamp"}, "is for columns of numbers and dates, and sex has categories"),
-    (
-        ["sex"],
-        {"kind": "number", "outside": "category", "catch_all": "f"},
-        "columns of categories, and sex has none",
-    ),
+    (["sex"], {"kind": "number", "outside": "category", "catch_all": "f"}, "columns of categories, and sex has none"),
     (["sex"], {"outside": "category"}, "Category that takes the rest: nothing is given"),
     (["sex"], {"date_format": "YYYY-MM-DD"}, "'YYYY-MM-DD' is for dates, and sex has none"),
 ]
@@ -123,33 +103,28 @@ def test_what_does_not_go_is_said_on_top_and_nothing_typed_is_lost(send, fresh):
 @pytest.mark.parametrize(
     ("block", "fields"),
     [
-        pytest.param(
+        (
             "\n\nage\tinteger\t18, 30, 65\tdrop\t-9\tat the interview\tyears\r\nsex\tcategorical\tf|m\n",
             {"1-kind": "integer", "1-values": "18, 30, 65", "1-outside": "drop", "1-missing_codes": "-9"}
             | {"1-description": "at the interview", "1-unit": "years", "2-kind": "categorical", "2-values": "f|m"},
-            id="without heads in the documented order",
         ),
-        pytest.param(
+        (
             "name\ttype\tformat\tmin\tmax\tbins\nage\tdates\tdd.mm.yyyy\t01.01.2020\t31.12.2024\tmonth\n",
             {"1-kind": "date", "1-date_format": "DD.MM.YYYY", "1-values": "01.01.2020 to 31.12.2024 by month"},
-            id="dates by their ends and a word",
         ),
-        pytest.param(
-            "name\ttype\tvalues\tunit\nsex\t\t\tnone\n",
-            {"2-kind": "categorical", "2-values": "f\nm", "2-unit": "none"},
-            id="an empty cell leaves its field",
-        ),
-        pytest.param(
+        # An empty cell leaves its field.
+        ("name\ttype\tvalues\tunit\nsex\t\t\tnone\n", {"2-kind": "categorical", "2-values": "f\nm", "2-unit": "none"}),
+        (
             'name\tmissing\tmeaning\tunits\nage\t"-9\n-8"\t"at the\ninterview"\t"full\r\nyears"\n',
             {"1-missing_codes": "-9|-8", "1-description": "at the interview", "1-unit": "full years"},
-            id="cells of several lines",
         ),
-        pytest.param(
+        # Beside lines that are not understood.
+        (
             "sex\ttext\tf|m\nheight\tnumber\nage\tprime\t1, 2\n",
             {"2-kind": "categorical", "2-values": "f|m", "1-kind": "", "1-values": "1, 2"},
-            id="beside lines that are not understood",
         ),
     ],
+    ids=["in the documented order", "dates by their ends", "an empty cell", "cells of several lines", "beside others"],
 )
 def test_a_block_fills_in_what_its_cells_say(send, fresh, block, fields):
     page = send(fresh, SEX, fill_in="1", **{"pasted-block": block})

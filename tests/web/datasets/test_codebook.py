@@ -16,7 +16,6 @@ from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from releases import services
 from releases.engine.domain.universe import Attribute, AttributeKind, Schema, Universe, plain
 from releases.engine.errors import InvalidInput
 from releases.schema.bin_edges import edges_from_text
@@ -55,26 +54,18 @@ def attributes(draw, name):
     kind = draw(st.sampled_from(list(AttributeKind)))
     if kind is AttributeKind.CATEGORICAL:
         # Two at least: a single one with a comma in it would read as a list.
-        categories = draw(st.lists(WORD, min_size=2, max_size=5, unique=True))
-        outside = draw(st.sampled_from(["drop", *categories]))
-        missing = tuple(each for each in draw(CODES) if each not in categories)
-        missing_as = draw(st.sampled_from(["", "drop", *categories]))
-        return Attribute(
-            name=name,
-            kind=kind,
-            categories=tuple(categories),
-            outside=outside,
-            missing=missing,
-            missing_as=missing_as,
-        )
+        categories = tuple(draw(st.lists(WORD, min_size=2, max_size=5, unique=True)))
+        rules = {"outside": draw(st.sampled_from(["drop", *categories]))}
+        rules["missing"] = tuple(each for each in draw(CODES) if each not in categories)
+        rules["missing_as"] = draw(st.sampled_from(["", "drop", *categories]))
+        return Attribute(name=name, kind=kind, categories=categories, **rules)
     if kind.is_of_dates:
         return draw(attributes_of_dates(name, kind))
     places = 0 if kind is AttributeKind.INTEGER else draw(st.integers(0, 3))
     whole = draw(st.lists(st.integers(-(10**6), 10**6), min_size=2, max_size=6, unique=True))
     edges = tuple(Decimal(each).scaleb(-places) for each in sorted(whole))
-    outside, missing = draw(st.sampled_from(["clamp", "drop"])), tuple(draw(CODES))
-    missing_as = draw(st.sampled_from(["", "no number"]))
-    return Attribute(name=name, kind=kind, edges=edges, outside=outside, missing=missing, missing_as=missing_as)
+    rules = {"outside": draw(st.sampled_from(["clamp", "drop"])), "missing": tuple(draw(CODES))}
+    return Attribute(name=name, kind=kind, edges=edges, missing_as=draw(st.sampled_from(["", "no number"])), **rules)
 
 
 @st.composite
@@ -101,8 +92,10 @@ def attributes_of_dates(draw, name, kind):
 DATE_FORMS = ("YYYY-MM-DD", "DD.MM.YYYY", "DD/MM/YYYY", "MM/DD/YYYY", "DD-MM-YYYY", "YYYY/MM/DD", "YYYYMMDD")
 
 
-def as_dates(described):
+def as_typed(attribute, described):
     """What a person would type."""
+    if not attribute.kind.is_of_dates:
+        return "\n".join(attribute.categories) or ", ".join(plain(edge) for edge in attribute.edges)
     if "edges" in described:
         return ", ".join(described["edges"])
     return f"{described['first']} to {described['last']} by {described['by']}"
@@ -116,23 +109,10 @@ def test_what_is_written_line_by_line_is_read_back_the_same(data, names):
     writer.writerow(["name", "type", "values", "outside", "missing", "missing_as", "decimals", "format", "time zone"])
     for each in declared:
         described = each.to_json()
-        if each.kind.is_of_dates:
-            values = as_dates(described)
-        else:
-            values = "\n".join(each.categories) or ", ".join(plain(edge) for edge in each.edges)
         decimals = each.decimals if each.kind is AttributeKind.NUMBER else ""
-        rules = [each.outside, "|".join(each.missing), each.missing_as]
-        writer.writerow(
-            [
-                each.name,
-                each.kind.value,
-                values,
-                *rules,
-                decimals,
-                described.get("format", ""),
-                described.get("zone", ""),
-            ]
-        )
+        rules = [each.outside, "|".join(each.missing), each.missing_as, decimals]
+        rules += [described.get("format", ""), described.get("zone", "")]
+        writer.writerow([each.name, each.kind.value, as_typed(each, described), *rules])
     assert Schema.from_json(codebook_from_csv(written.getvalue())).universe.attributes == tuple(declared)
 
 
@@ -151,12 +131,6 @@ def test_equal_bins_are_equal_or_refused(low, width, bins):
     edges = edges_from_text(text)
     assert (edges[0], edges[-1], len(edges)) == (low, low + width, bins + 1)
     assert {upper - lower for lower, upper in pairwise(edges)} == {Decimal(width) / bins}
-
-
-@pytest.mark.parametrize("text", ["10 to 0 in 5 bins", "0 to 10 in 0 bins", "0 to 10 in 2.5 bins", "0 to 1 in 2000000"])
-def test_bins_that_cannot_be_are_refused(text):
-    with pytest.raises(InvalidInput, match="must go up from the first number to the second, in 1 to 1,000,000 bins"):
-        edges_from_text(text)
 
 
 @pytest.mark.parametrize(
@@ -184,14 +158,13 @@ def test_a_mistake_is_named_by_line_and_field(text, said):
 
 
 @pytest.fixture
-def paste(alice, group, upload_file, as_):
+def paste(fresh, alice, as_):
     """Paste something as the codebook of a new table of alice's; what is answered, and the table."""
-    dataset = services.datasets.ingest_dataset(owner=alice, title="Survey", source=upload_file(), group=group)
 
     def pasted(text, **more):
-        answer = as_(alice).post(reverse("columns", args=[dataset.pk]), {"codebook": text, **more})
-        dataset.refresh_from_db()
-        return answer, dataset
+        answer = as_(alice).post(reverse("columns", args=[fresh.pk]), {"codebook": text, **more})
+        fresh.refresh_from_db()
+        return answer, fresh
 
     return pasted
 
@@ -224,10 +197,7 @@ CSVW_COLUMNS = [
     {"name": "age", "datatype": {"base": "integer", "minimum": 0, "maximum": 120}, "null": ["-9"]},
     {"name": "person", "datatype": "string"},
 ]
-CSVW = {
-    "@context": "http://www.w3.org/ns/csvw",
-    "tables": [{"url": "people.csv", "tableSchema": {"columns": CSVW_COLUMNS}}],
-}
+CSVW = {"@context": "http://www.w3.org/ns/csvw", "tables": [{"url": "a.csv", "tableSchema": {"columns": CSVW_COLUMNS}}]}
 
 
 @pytest.mark.django_db
@@ -263,27 +233,24 @@ def test_what_is_written_for_others_is_read_back_the_same_and_says_it_in_their_w
         del column["dpweb:column"]
         said = column.get("constraints", column.get("datatype"))
         if attribute.is_numeric:
-            assert [Decimal(str(said[end])) for end in ("minimum", "maximum")] == [
-                attribute.edges[0],
-                attribute.edges[-1],
-            ]
+            ends = [Decimal(str(said[end])) for end in ("minimum", "maximum")]
+            assert ends == [attribute.edges[0], attribute.edges[-1]]
         elif attribute.kind.is_of_dates:
-            check_dates_of_others(column, attribute, written)
+            check_dates_of_others(column, said, attribute, written)
         elif written == "frictionless":
             assert said == {"enum": list(attribute.categories)}
 
 
-def check_dates_of_others(column, attribute, written):
+def check_dates_of_others(column, said, attribute, written):
     """Python reads what was written as Python's own pattern; of CSVW by Unicode's letters for the same."""
     described = attribute.to_json()
     edges = described.get("edges") or [described["first"], described["last"]]
-    own = [edges[0], edges[-1]]
     pattern = column["format"] if written == "frictionless" else column["datatype"]["format"]
     for letters, part in {"yyyy": "%Y", "dd": "%d", "mm": "%M", "HH": "%H", "ss": "%S"}.items():
         pattern = pattern.replace(letters, part)
     pattern = pattern if written == "frictionless" else pattern.replace("MM", "%m")
-    said = column.get("constraints", column.get("datatype"))
-    assert [datetime.strptime(said[end], pattern).date().isoformat() for end in ("minimum", "maximum")] == own
+    ends = [datetime.strptime(said[end], pattern).date().isoformat() for end in ("minimum", "maximum")]
+    assert ends == [edges[0], edges[-1]]
 
 
 @pytest.mark.parametrize(
@@ -297,12 +264,18 @@ def check_dates_of_others(column, attribute, written):
             {"type": "datetime", "constraints": {"minimum": "1990-01-01T00:00:00", "maximum": "2024-12-31T23:59:59"}},
             {"type": "datetime", "format": "YYYY-MM-DD", "first": "1990-01-01", "last": "2024-12-31", "by": "year"},
         ),
+        (
+            {"datatype": {"base": "date", "format": "d.M.yyyy", "minimum": "2020-03-01", "maximum": "2020-12-31"}},
+            {"type": "date", "format": "DD.MM.YYYY", "first": "2020-03-01", "last": "2020-12-31", "by": "month"},
+        ),
         ({"type": "date", "format": "%d %B %Y", "constraints": {"minimum": "a", "maximum": "b"}}, None),
         ({"type": "date"}, None),
     ],
 )
 def test_dates_of_others_are_declared_by_month_or_by_year(column, expected):
-    read, decided = from_standard({"fields": [{"name": "admitted", **column}]})
+    columns = [{"name": "admitted", **column}]
+    pasted = {"tableSchema": {"columns": columns}} if "datatype" in column else {"fields": columns}
+    read, decided = from_standard(pasted)
     if expected is None:
         assert (read["columns"], len(decided)) == ([], 1)
     else:
@@ -311,13 +284,6 @@ def test_dates_of_others_are_declared_by_month_or_by_year(column, expected):
             CONFIRMED,
             f"admitted: bins by {expected['by']} were chosen from {expected['first']} to {expected['last']}.",
         ]
-
-
-def test_dates_of_csvw_are_read_by_their_pattern():
-    datatype = {"base": "date", "format": "d.M.yyyy", "minimum": "2020-03-01", "maximum": "2020-12-31"}
-    read, _ = from_standard({"tableSchema": {"columns": [{"name": "admitted", "datatype": datatype}]}})
-    found = [read["columns"][0][field] for field in ("format", "first", "last", "by")]
-    assert found == ["DD.MM.YYYY", "2020-03-01", "2020-12-31", "month"]
 
 
 @pytest.mark.parametrize(
@@ -334,7 +300,7 @@ def test_what_cannot_be_read_of_others_is_refused_by_its_column_and_field(field,
         from_standard({"fields": [field]})
     assert message in refusal.value.field
     with pytest.raises(InvalidInput, match="one table"):
-        is_standard({"resources": [{"schema": FRICTIONLESS}, {"schema": FRICTIONLESS}]})
+        is_standard({"resources": [{"schema": FRICTIONLESS}] * 2})
 
 
 #: Anything that JSON can hold, often under the names that the formats have.
@@ -405,30 +371,24 @@ engine: postgres
       married: {type: boolean}
       state: {type: string, cardinality: 50}
 """
-EO = {
-    "@context": ["http://www.w3.org/ns/csvw", "csvw-eo-context.jsonld"],
-    "maxContributions": 3,
-    "tableSchema": {
-        "columns": [
-            {"name": "pid", "datatype": "string", "privacyId": True, "maxNumPartitions": 900},
-            {"name": "age", "datatype": "integer", "minimum": 0, "maximum": 120},
-            {"name": "sex", "datatype": "string", "keyValues": ["f", "m"]},
-            {
-                "name": "city",
-                "datatype": "string",
-                "partitions": [{"predicate": {"partitionValue": each}, "maxLength": 9} for each in ("a", "b")],
-            },
-        ]
-    },
-}
+CITIES = [{"predicate": {"partitionValue": each}, "maxLength": 9} for each in ("a", "b")]
+EO_COLUMNS = [
+    {"name": "pid", "datatype": "string", "privacyId": True, "maxNumPartitions": 900},
+    {"name": "age", "datatype": "integer", "minimum": 0, "maximum": 120},
+    {"name": "sex", "datatype": "string", "keyValues": ["f", "m"]},
+    {"name": "city", "datatype": "string", "partitions": CITIES},
+]
+EO = {"@context": ["http://www.w3.org/ns/csvw", "csvw-eo-context.jsonld"], "maxContributions": 3}
+EO["tableSchema"] = {"columns": EO_COLUMNS}
 
 
 def test_variables_of_ddi_are_declared_by_their_categories_and_ranges_and_never_by_what_was_counted():
     read, decided = from_standard(read_other(DDI))
-    sex = {"name": "sex", "type": "categorical", "categories": ["1", "2"], "missing": ["9"]}
-    age = {"name": "age", "type": "integer", "edges": [*range(0, 121, 12)], "missing": ["-9"], "description": "Age"}
-    sex["description"] = "Sex as registered – 1: female; 2: male"
-    assert read["columns"] == [sex, age | {"missing_as": "no number"}]
+    sex, age = read["columns"]
+    assert sex.pop("description") == "Sex as registered – 1: female; 2: male"
+    assert sex == {"name": "sex", "type": "categorical", "categories": ["1", "2"], "missing": ["9"]}
+    assert (age.pop("description"), age.pop("missing_as")) == ("Age", "no number")
+    assert age == {"name": "age", "type": "integer", "edges": [*range(0, 121, 12)], "missing": ["-9"]}
     assert (decided[0], decided[-1].endswith("are given: note.")) == (CONFIRMED, True)
     assert not {"4711", "119"} & set(re.findall(r"\d+", json.dumps(read)))
 
@@ -438,12 +398,10 @@ def test_metadata_of_other_tools_say_whom_to_protect_and_that_is_said_before_it_
     declared, decided = from_standard(read)
     schema = Schema.from_json(apart(declared).schema)
     assert (schema.unit.kind, schema.unit.id_column, schema.unit.max_rows) == ("person", "pid", 3)
-    assert schema.universe["age"].edges[0] == 0
-    assert schema.universe["age"].edges[-1] == 120
+    assert (schema.universe["age"].edges[0], schema.universe["age"].edges[-1]) == (0, 120)
     whom = "a person, by the column pid, with at most 3 rows each; whether they are in the table is private."
     assert f"Whom to protect: {whom}" in decided
-    assert decided[0] == CONFIRMED
-    assert decided[-1].endswith(f"are given: {left}.")
+    assert (decided[0], decided[-1].endswith(f"are given: {left}.")) == (CONFIRMED, True)
     others = {each.name: each.categories for each in schema.universe.attributes if each.categories}
     assert others in ({"married": ("true", "false")}, {"sex": ("f", "m"), "city": ("a", "b")})
 

@@ -12,7 +12,8 @@ from releases.engine.domain.privacy import PrivacyUnit
 from releases.engine.errors import InvalidInput
 from releases.models import Dataset
 from releases.presentation.review.request_page import declared_columns
-from tests.web.conftest import COLUMNS, CSV, give
+from tests.web.conftest import COLUMNS, CSV
+from tests.web.datasets.conftest import filled
 from tests.web.pages import body, chosen, field_value, words
 
 pytestmark = pytest.mark.django_db
@@ -24,20 +25,8 @@ SEX = ("sex", "categorical", "female\nmale")
 
 
 @pytest.fixture
-def fresh(alice, group, upload_file):
-    """Uploaded, nothing declared."""
-    return services.datasets.ingest_dataset(owner=alice, title="Survey", source=upload_file(), group=group)
-
-
-@pytest.fixture
 def sheet(fresh, as_, alice):
-    url = reverse("columns", args=[fresh.pk])
-    client = as_(alice)
-
-    def post(rows, more, headers):
-        data = {"form-TOTAL_FORMS": len(rows), "form-INITIAL_FORMS": len(rows)} | more
-        data |= {f"form-{at}-{field}": value for at, row in enumerate(rows) for field, value in row.items()}
-        return client.post(url, data, headers=headers)
+    url, client = reverse("columns", args=[fresh.pk]), as_(alice)
 
     class Sheet:
         def get(self, **asked):
@@ -50,11 +39,11 @@ def sheet(fresh, as_, alice):
         def fill(self, *rows, headers=None, **more):
             """Rows of what `FIELDS` names, each as far as something is typed."""
             named = [dict(zip(FIELDS, (*row, *[""] * 8)[:8], strict=True)) for row in rows]
-            return post(named, more, headers)
+            return client.post(url, filled(*named, **more), headers=headers)
 
-        def send(self, **columns):
-            """The fields of some columns by their names."""
-            return post([{"name": name, **columns.get(name, {})} for name in ("person", "age", "sex")], {}, None)
+        def send(self, **fields):
+            """The fields of the age."""
+            return client.post(url, filled({"name": "person"}, {"name": "age", **fields}, {"name": "sex"}))
 
     return Sheet()
 
@@ -127,17 +116,13 @@ def test_a_broken_rule_is_named_beside_the_field_and_nothing_typed_is_lost(sheet
         assert declared(fresh) is None
 
 
-def test_declaring_nothing_is_refused(sheet, fresh):
-    assert sheet.fill(("age", ""), ("sex", "")).status_code == 400
-    assert declared(fresh) is None
-
-
 def test_a_check_stores_nothing_and_while_typing_it_is_a_fragment(sheet, fresh):
     assert "has 12 cells" in words(sheet.fill(AGE, SEX, check="1"))
     response = sheet.fill(AGE, ("sex", "categorical", "a\na"), check="1", headers={"hx-request": "true"})
     assert response.status_code == 200
     assert "<html" not in body(response)
     assert "categories: 'a' is named twice" in words(response)
+    assert sheet.fill(("age", ""), ("sex", "")).status_code == 400, "nothing at all"
     assert declared(fresh) is None
 
 
@@ -193,26 +178,19 @@ def test_a_column_that_tells_people_apart_cannot_be_declared_as_well(make_datase
         services.datasets.declare_universe(dataset=dataset, columns=columns, by=alice)
 
 
-NAMES_RUN = ["=1+1", "＝1+1", "＋1", "－1", "＠a"]
-
-
 def test_a_name_that_a_spreadsheet_would_run_cannot_head_a_column_of_a_download(fresh):
-    for name in NAMES_RUN:
+    for name in ("=1+1", "＝1+1", "＋1", "－1", "＠a"):
         fresh.columns = [name, "sex"]
         columns = [{"name": name, "type": "categorical", "categories": ["1"]}]
         with pytest.raises(InvalidInput, match="must not begin with ="):
             services.datasets.declare_universe(dataset=fresh, columns=columns)
 
 
-def wide(fresh, number, bins):
-    fresh.columns = [f"c{position}" for position in range(number)]
-    fresh.save()
-    return [{"name": name, "type": "integer", "edges": list(range(bins + 1))} for name in fresh.columns]
-
-
 def test_a_universe_of_more_digits_than_can_be_written_is_refused(fresh):
+    fresh.columns = [f"c{position}" for position in range(5000)]
+    wide = [{"name": name, "type": "integer", "edges": list(range(11))} for name in fresh.columns]
     with pytest.raises(InvalidInput, match="columns: 5000 span more cells than can be written down"):
-        services.datasets.declare_universe(dataset=fresh, columns=wide(fresh, 5000, 10))
+        services.datasets.declare_universe(dataset=fresh, columns=wide)
 
 
 # --- what another dataset declares ------------------------------------------------------------------------------------
@@ -224,10 +202,8 @@ def other(make_dataset):
     return make_dataset(content=CSV + b"one more,30,male\n")
 
 
-def test_a_codebook_of_somebody_else_s_dataset_is_not_there(charlie, other, upload_file, as_):
-    give(charlie, "curator")
-    own = services.datasets.ingest_dataset(owner=charlie, title="Own", source=upload_file(CSV))
-    page = reverse("columns", args=[own.pk])
+def test_a_codebook_of_somebody_else_s_dataset_is_not_there(charlie, other, ingest, as_):
+    page = reverse("columns", args=[ingest(owner=charlie).pk])
     assert str(other.pk) not in body(as_(charlie).get(page))
     for named in (other.pk, "nothing", "0" * 32):
         assert as_(charlie).get(page, {"codebook": named}).status_code == 404
@@ -251,8 +227,7 @@ def test_missing_codes_are_stored_shown_again_and_copied_with_the_codebook(sheet
     columns = [{"name": "age", "type": "integer", "edges": [0, 9], "missing": [-99]}, COLUMNS[1]]
     sheet.paste({"version": 1, "missing": ["NA"], "columns": columns})
     assert [column["missing"] for column in declared(fresh)] == [["-99"], ["NA"]]
-    shown_to_reviewers = declared_columns(Dataset.objects.get(pk=fresh.pk).universe)
-    assert "missing codes: -99" in shown_to_reviewers[0].holds
+    assert "missing codes: -99" in declared_columns(Dataset.objects.get(pk=fresh.pk).universe)[0].holds
 
 
 def test_missing_values_have_a_rule_of_their_own_that_is_stored_and_shown_again(sheet, fresh):
@@ -272,16 +247,15 @@ def test_the_state_of_a_column_is_neither_declared_nor_asked_on_a_page(dataset, 
     with pytest.raises(InvalidInput, match="state_of"):
         services.datasets.declare_universe(dataset=dataset, columns=states, by=alice)
     draft = services.releases.draft_release(dataset=dataset, by=alice)
+    asked = {"version": 1, "states": True, "queries": [{"marginals": 1}]}
     with pytest.raises(InvalidInput, match="check of the columns"):
-        services.releases.set_questions(
-            release=draft, workload={"version": 1, "states": True, "queries": [{"marginals": 1}]}
-        )
+        services.releases.set_questions(release=draft, workload=asked)
 
 
 def test_dates_are_declared_by_how_they_are_written_and_a_range(sheet, fresh):
     assert 'value="date"' in body(sheet.get())
     typed = {"kind": "date", "values": "01.02.2020 to 31.12.2024 by month", "date_format": "DD.MM.YYYY"}
-    assert sheet.send(age=typed).status_code == 302
+    assert sheet.send(**typed).status_code == 302
     assert declared(fresh) == [
         {"name": "age", "type": "date", "format": "DD.MM.YYYY", "first": "2020-02-01", "last": "2024-12-31"}
         | {"by": "month", "outside": "clamp", "missing_as": "no date"}
@@ -289,18 +263,14 @@ def test_dates_are_declared_by_how_they_are_written_and_a_range(sheet, fresh):
     page = sheet.get()
     assert field_value(page, "form-1-values") == "2020-02-01 to 2024-12-31 by month"
     assert '<option value="DD.MM.YYYY" selected>' in body(page)
-    edges = {"kind": "datetime", "values": "2020-01-01, 2020-07-01, 2020-12-31", "date_format": "YYYY-MM-DD"}
-    zone = {"zone": "Europe/Berlin"}
-    assert sheet.send(age={**edges, **zone, "missing_rule": "drop", "outside": "drop"}).status_code == 302
-    assert field_value(sheet.get(), "form-1-zone") == "Europe/Berlin"
-    assert declared(fresh)[0] == {
-        "name": "age",
-        "type": "datetime",
-        "format": "YYYY-MM-DD",
-        **zone,
-        "outside": "drop",
-        "edges": ["2020-01-01", "2020-07-01", "2020-12-31"],
-    }
+    days = ["2020-01-01", "2020-07-01", "2020-12-31"]
+    typed = {"kind": "datetime", "values": ", ".join(days), "date_format": "YYYY-MM-DD", "outside": "drop"}
+    typed["zone"] = "Europe/Berlin"
+    assert sheet.send(**typed, missing_rule="drop").status_code == 302
+    assert field_value(sheet.get(), "form-1-zone") == typed["zone"]
+    stored = {"name": "age", "type": "datetime", "format": "YYYY-MM-DD", "outside": "drop", "edges": days}
+    stored["zone"] = typed["zone"]
+    assert declared(fresh)[0] == stored
 
 
 WRONG_DATES = [
@@ -321,7 +291,7 @@ WRONG_DATES = [
 def test_what_is_wrong_with_dates_is_said_beside_them(sheet, fresh):
     for typed, said in WRONG_DATES:
         given = {"kind": "date", "values": "01.01.2020 to 31.12.2024 by year", "date_format": "DD.MM.YYYY"}
-        response = sheet.send(age=given | typed)
+        response = sheet.send(**given | typed)
         assert response.status_code == 400
         assert said in words(response)
         assert declared(fresh) is None

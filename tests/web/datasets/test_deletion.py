@@ -9,16 +9,11 @@ import pytest
 from django.urls import reverse
 
 from releases import services
-from releases.models import AuditEvent, Budget, BudgetRequest, Dataset, LedgerEntry, Notice, Release
+from releases.models import AuditEvent, Budget, BudgetRequest, Dataset, LedgerEntry, Notice, Organisation, Release
 from tests.web.conftest import CSV
 from tests.web.pages import words
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def bare(alice, group, upload_file):
-    return services.datasets.ingest_dataset(owner=alice, title="Survye", source=upload_file(), group=group)
 
 
 def table_file(settings, dataset):
@@ -43,11 +38,8 @@ def test_a_dataset_is_renamed_and_its_own_population_with_it(dataset, as_, alice
     assert AuditEvent.objects.filter(action="rename").count() == 1, "the same title again is no event"
 
 
-NO_TITLES = ["", "   ", "x" * 201]
-
-
 def test_a_title_that_says_nothing_or_too_much_is_refused(dataset, as_, alice):
-    for typed in NO_TITLES:
+    for typed in ("", "   ", "x" * 201):
         assert as_(alice).post(reverse("rename_dataset", args=[dataset.pk]), {"title": typed}).status_code == 400
         dataset.refresh_from_db()
         assert dataset.title == "Survey"
@@ -56,16 +48,17 @@ def test_a_title_that_says_nothing_or_too_much_is_refused(dataset, as_, alice):
 # --- deleting all of it -----------------------------------------------------------------------------------------------
 
 
-def test_a_wrong_upload_is_deleted_with_its_file_and_the_log_remembers(bare, as_, alice, settings):
-    path = table_file(settings, bare)
-    ask(as_(alice), bare)
-    assert path.exists()
-    ask(as_(alice), bare, "everything")
+def test_a_wrong_upload_is_deleted_with_its_file_and_the_log_remembers(fresh, as_, alice, settings):
+    path = table_file(settings, fresh)
+    ask(as_(alice), fresh)
+    assert ask(as_(alice), fresh, "something").status_code == 200
+    assert path.exists(), "neither by looking nor by a word that is no choice"
+    ask(as_(alice), fresh, "everything")
     assert not path.exists()
     assert not Dataset.objects.exists()
     event = AuditEvent.objects.get(action="discard table")
-    assert (event.actor, event.name) == (alice, "Survye")
-    assert AuditEvent.objects.filter(action="upload", name="Survye").exists()
+    assert (event.actor, event.name) == (alice, "Survey")
+    assert AuditEvent.objects.filter(action="upload", name="Survey").exists()
 
 
 def test_a_granted_budget_stays_in_the_ledger_and_one_that_nobody_saw_goes(dataset, make_dataset, alice):
@@ -99,8 +92,6 @@ def test_what_was_ever_charged_for_cannot_be_deleted(queued, as_, alice, setting
 
 
 def test_what_a_reviewer_was_asked_about_stays_readable(dataset, make_draft, alice, sofia):
-    from releases.models import Organisation
-
     Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.5")
     release = make_draft(dataset)
     services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice)
@@ -109,24 +100,13 @@ def test_what_a_reviewer_was_asked_about_stays_readable(dataset, make_draft, ali
         services.datasets.discard_dataset(dataset=dataset, by=alice)
 
 
-def test_a_table_of_people_who_were_charged_for_stays_known_whether_a_copy_does_or_not(
-    published, alice, upload_file, group
-):
-    more = CSV + b"one more,30,male\n"
-    made = [
-        services.datasets.ingest_dataset(owner=alice, title="More", source=upload_file(more), group=group)
-        for _ in range(2)
-    ]
+def test_a_table_of_people_who_were_charged_for_stays_known_whether_a_copy_does_or_not(published, alice, ingest):
+    made = [ingest(CSV + b"one more,30,male\n") for _ in range(2)]
     for each in made:
         services.datasets.join_population(dataset=each, other=published.dataset, by=alice)
     for each in made:
         with pytest.raises(services.datasets.Kept, match="The budget that it spends from was charged"):
             services.datasets.discard_dataset(dataset=each, by=alice)
-
-
-def test_a_word_that_is_no_choice_deletes_nothing(bare, as_, bob):
-    assert ask(as_(bob), bare, "something").status_code == 200
-    assert Dataset.objects.exists()
 
 
 # --- deleting the rows alone ------------------------------------------------------------------------------------------
@@ -165,12 +145,10 @@ def test_nothing_more_is_charged_for_a_table_without_rows(published, make_draft,
         assert "The rows of this dataset were deleted, so nothing more can be released from it." in words(response)
 
 
-def test_a_release_on_its_way_or_an_open_session_needs_the_rows(queued, as_, alice, settings):
-    assert "The release Release 1 is queued and needs them." in words(ask(as_(alice), queued.dataset, "rows"))
+def test_a_release_on_its_way_or_an_open_session_needs_the_rows(queued, dataset, carry_out, as_, alice, settings):
+    assert "The release Release 1 is queued and needs them." in words(ask(as_(alice), dataset, "rows"))
     services.releases.cancel_release(release=queued, by=alice)
-    live = services.sessions.draft_session(dataset=queued.dataset, by=alice, title="", epsilon="1")
-    services.releases.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execution.execute_release(release_id=live.pk)
+    carry_out(services.sessions.draft_session(dataset=dataset, by=alice, title="", epsilon="1"))
     with pytest.raises(services.datasets.Kept, match="Close it first"):
-        services.datasets.delete_rows(dataset=queued.dataset, by=alice)
-    assert table_file(settings, queued.dataset).exists()
+        services.datasets.delete_rows(dataset=dataset, by=alice)
+    assert table_file(settings, dataset).exists()

@@ -14,6 +14,7 @@ from releases.engine.errors import InvalidInput
 from releases.schema.bin_edges import edges_from_text, names_bins
 
 INTEGER, NUMBER = AttributeKind.INTEGER, AttributeKind.NUMBER
+TOO_MANY = "must go up from the first number to the second, in 1 to 1,000,000 bins"
 
 
 #: Edges, and all the ways to write them.
@@ -62,6 +63,10 @@ def test_other_numbers_meet_at_their_edges(text, edges):
         ("18", INTEGER, "'18' must be at least two numbers"),
         ("old", INTEGER, "'old' must be a number; write edges as 18, 25, 65, bins as"),
         ("18-65-80", INTEGER, "'18-65-80' must be a number; write edges as"),
+        ("10 to 0 in 5 bins", NUMBER, TOO_MANY),
+        ("0 to 10 in 0 bins", NUMBER, TOO_MANY),
+        ("0 to 10 in 2.5 bins", NUMBER, TOO_MANY),
+        ("0 to 1 in 2000000", NUMBER, TOO_MANY),
         ("65-18", INTEGER, "'65-18' must go up from the first number to the second"),
         ("5--2", INTEGER, "'5--2' must go up from the first number to the second"),
         ("0-17, 19-64", INTEGER, "'0-17, 19-64' must meet: behind a bin of whole numbers up to 17 comes one from 18"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from datetime import timedelta
 
 import pytest
@@ -10,7 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from releases import services
-from releases.models import Audience, Budget, EntryKind, LedgerEntry, Release, ReleaseState, Session, SessionAnswer
+from releases.models import Audience, EntryKind, LedgerEntry, Release, ReleaseState, Session, SessionAnswer
 from releases.services import execution
 from releases.worker import runner
 from tests.web.pages import words
@@ -30,40 +29,34 @@ def sent(monkeypatch):
 
 
 @pytest.fixture
-def session(make_dataset, alice):
-    """An open session in which how many women there are was asked."""
-    options = {"population": 200, "questions": 50}
-    release = services.sessions.draft_session(
-        dataset=make_dataset(epsilon="20"), by=alice, title="Ask away", epsilon="5", options=options
-    )
-    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execution.execute_release(release_id=release.pk)
-    session = Session.objects.get()
+def asked(session, alice):
+    """The session after how many women there are was asked in it."""
     services.sessions.ask_session(session=session, query=WOMEN, by=alice)
     return session
 
 
-def freeze():
-    services.budgets.freeze_budget(budget=Budget.objects.get(), reason="A complaint.")
+@pytest.fixture
+def freeze(dataset):
+    return lambda: services.budgets.freeze_budget(budget=dataset.budget, reason="A complaint.")
 
 
-def unfreeze():
-    services.budgets.unfreeze_budget(budget=Budget.objects.get())
+@pytest.fixture
+def unfreeze(dataset):
+    return lambda: services.budgets.unfreeze_budget(budget=dataset.budget)
 
 
 def kinds():
     return list(LedgerEntry.objects.exclude(kind=EntryKind.GRANT).values_list("kind", flat=True))
 
 
-def test_no_worker_begins_a_queued_release_of_a_frozen_budget(queued, monkeypatch):
+def test_no_worker_begins_a_queued_release_of_a_frozen_budget(queued, freeze, unread):
     freeze()
-    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("the data were touched"))
     assert not services.execution.execute_release(release_id=queued.pk)
     queued.refresh_from_db()
     assert (queued.state, queued.attempts, kinds()) == (ReleaseState.QUEUED, 0, [EntryKind.CHARGE])
 
 
-def test_it_is_sent_again_and_runs_once_the_budget_is_unfrozen(queued, sent):
+def test_it_is_sent_again_and_runs_once_the_budget_is_unfrozen(queued, sent, freeze, unfreeze):
     freeze()
     Release.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
     assert services.execution.reconcile() == 0
@@ -75,22 +68,18 @@ def test_it_is_sent_again_and_runs_once_the_budget_is_unfrozen(queued, sent):
     assert (queued.state, kinds()) == (ReleaseState.PUBLISHED, [EntryKind.CHARGE])
 
 
-def test_a_release_of_another_budget_runs_all_the_same(queued, make_dataset, make_queued):
+def test_a_release_of_another_budget_runs_all_the_same(queued, make_dataset, make_queued, freeze):
     other = make_queued(make_dataset(content=b"person,age,sex\np1,30,male\np2,40,female\n"))
-    services.budgets.freeze_budget(budget=queued.dataset.budget)
+    freeze()
     assert services.execution.execute_release(release_id=other.pk)
 
 
-def test_what_runs_already_ends(queued, monkeypatch):
+def test_what_runs_already_ends(queued, dataset, monkeypatch, freeze):
     run = runner.run
-
-    def frozen_meanwhile(*args, **kwargs):
-        freeze()
-        return run(*args, **kwargs)
-
-    monkeypatch.setattr(runner, "run", frozen_meanwhile)
+    monkeypatch.setattr(runner, "run", lambda *given, **named: (freeze(), run(*given, **named))[1])
     assert services.execution.execute_release(release_id=queued.pk)
-    assert Budget.objects.get().is_frozen
+    dataset.budget.refresh_from_db()
+    assert dataset.budget.is_frozen
 
 
 def test_a_claim_compares_and_sets_its_own_row_alone(queued, django_assert_max_num_queries):
@@ -102,13 +91,7 @@ def test_a_claim_compares_and_sets_its_own_row_alone(queued, django_assert_max_n
     assert '"releases_release"."state" = ' in outer
 
 
-def test_one_that_waits_can_still_be_cancelled(queued, alice):
-    freeze()
-    services.releases.cancel_release(release=queued, by=alice)
-    assert Budget.objects.get().spent_epsilon == 0
-
-
-def test_its_page_offers_to_cancel_it_until_it_may_have_read_rows(queued, as_, alice):
+def test_its_page_offers_to_cancel_it_until_it_may_have_read_rows(queued, as_, alice, freeze):
     url = reverse("release_detail", args=[queued.pk])
     assert "frozen" not in words(as_(alice).get(url))
     freeze()
@@ -120,34 +103,34 @@ def test_its_page_offers_to_cancel_it_until_it_may_have_read_rows(queued, as_, a
     # One that may have read rows looks as if it ran, whatever became of its attempts.
     assert "Waiting until the budget is unfrozen" not in shown
     assert "Cancel and get the charge back" not in shown
+    Release.objects.update(attempts=0)
+    services.releases.cancel_release(release=queued, by=alice)
+    assert kinds() == [EntryKind.CHARGE, EntryKind.RETURN]
 
 
-def test_a_session_that_answers_nothing_new_is_not_offered_to_be_asked_in(session, as_, charlie):
+def test_a_session_that_answers_nothing_new_is_not_offered_to_be_asked_in(session, as_, charlie, freeze):
     services.sessions.let_ask(session=session, audience=Audience.EVERYBODY)
     assert list(Session.objects.that_answer(charlie)) == [session]
     freeze()
     assert not Session.objects.that_answer(charlie).exists()
-    title = session.release.title
-    assert title not in words(as_(charlie).get(reverse("catalogue")))
-    assert title in words(as_(charlie).get(reverse("session_list"))), "what it has answered can be read"
+    assert "Ask away" not in words(as_(charlie).get(reverse("catalogue")))
+    assert "Ask away" in words(as_(charlie).get(reverse("session_list"))), "what it has answered can be read"
 
 
 def test_an_open_session_answers_nothing_new_and_touches_no_data_until_the_budget_is_unfrozen(
-    session, alice, monkeypatch
+    asked, alice, monkeypatch, freeze, unfreeze, close
 ):
+    """It can be closed all the same."""
     freeze()
     with monkeypatch.context() as patch:
         patch.setattr(runner, "run", lambda *_, **__: pytest.fail("the data were touched"))
         with pytest.raises(services.release_inputs.Refusal, match="A reviewer has frozen the budget"):
-            services.sessions.ask_session(session=session, query=MEN, by=alice)
+            services.sessions.ask_session(session=asked, query=MEN, by=alice)
         assert SessionAnswer.objects.count() == 1
-        again = services.sessions.ask_session(session=session, query={"age": {"from": 18, "to": 65}} | WOMEN, by=alice)
+        again = services.sessions.ask_session(session=asked, query={"age": {"from": 18, "to": 65}} | WOMEN, by=alice)
         assert again.exchange.kind.value == "asked before"
     unfreeze()
-    services.sessions.ask_session(session=session, query=MEN, by=alice)
+    services.sessions.ask_session(session=asked, query=MEN, by=alice)
     assert SessionAnswer.objects.count() == 2
-
-
-def test_a_frozen_session_can_be_closed(session, close):
     freeze()
-    assert close(session).status is ReleaseState.PUBLISHED
+    assert close(asked).status is ReleaseState.PUBLISHED

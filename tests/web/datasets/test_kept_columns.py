@@ -9,37 +9,20 @@ from django.test import Client
 from django.urls import reverse
 
 from releases import services
-from releases.models import AuditEvent, Dataset, KeptColumns
+from releases.models import AuditEvent, KeptColumns
 from tests.web.conftest import COLUMNS
+from tests.web.datasets.conftest import filled
 from tests.web.pages import body, chosen, field_value, words
 
 pytestmark = pytest.mark.django_db
 
+AGE = {"name": "age", "kind": "integer"}
 WRONG = [
     {"name": "person"},
-    {
-        "name": "age",
-        "kind": "integer",
-        "values": "18, twenty, <b>",
-        "unit": "years",
-        "description": "at the\ninterview",
-    },
+    {**AGE, "values": "18, twenty, <b>", "unit": "years", "description": "at the\ninterview"},
     {"name": "sex", "kind": "categorical", "values": "\nfemale\n", "outside": "category", "catch_all": "nobody"},
 ]
-RIGHT = [{"name": "age", "kind": "integer", "values": "18, 30, 65"}]
-
-
-@pytest.fixture
-def fresh(alice, group, upload_file):
-    """Uploaded, nothing declared."""
-    return services.datasets.ingest_dataset(owner=alice, title="Survey", source=upload_file(), group=group)
-
-
-def typed(rows, **more):
-    data = {"form-TOTAL_FORMS": len(rows), "form-INITIAL_FORMS": len(rows)}
-    for position, row in enumerate(rows):
-        data |= {f"form-{position}-{name}": value for name, value in row.items()}
-    return data | more
+RIGHT = [{**AGE, "values": "18, 30, 65"}]
 
 
 def page_of(dataset):
@@ -47,14 +30,14 @@ def page_of(dataset):
 
 
 def keep(client, dataset, rows=WRONG, **more):
-    return client.post(page_of(dataset), typed(rows, keep="1", **more))
+    return client.post(page_of(dataset), filled(*rows, keep="1", **more))
 
 
 def test_what_is_typed_is_kept_however_wrong_and_stands_there_again_in_another_browser(fresh, alice):
     here, elsewhere = Client(), Client()
     here.force_login(alice)
     elsewhere.force_login(alice)
-    answer = here.post(page_of(fresh), typed(WRONG, keep="1", description="Who\nwas asked"))
+    answer = keep(here, fresh, description="Who\nwas asked")
     assert answer.url == reverse("dataset_detail", args=[fresh.pk])
     assert "is kept and not declared: go on with it" in words(here.get(answer.url))
     page = elsewhere.get(page_of(fresh))
@@ -93,7 +76,7 @@ def test_people_who_share_a_table_keep_what_is_theirs_and_hear_of_each_other(fre
 def test_declaring_removes_what_was_kept_and_nobody_else_s(fresh, as_, alice, bob):
     keep(as_(alice), fresh)
     keep(as_(bob), fresh)
-    assert as_(alice).post(page_of(fresh), typed(RIGHT)).status_code == 302
+    assert as_(alice).post(page_of(fresh), filled(*RIGHT)).status_code == 302
     assert [str(each.person) for each in KeptColumns.objects.all()] == ["bob"]
     assert "The columns have been declared again since" in words(as_(bob).get(page_of(fresh)))
 
@@ -118,5 +101,4 @@ def test_a_form_that_is_too_large_is_refused_and_what_was_kept_before_stays(fres
 def test_it_goes_with_its_dataset(fresh, as_, alice):
     keep(as_(alice), fresh)
     services.datasets.discard_dataset(dataset=fresh, by=alice)
-    assert not Dataset.objects.exists()
     assert not KeptColumns.objects.exists()

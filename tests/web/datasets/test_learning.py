@@ -18,11 +18,12 @@ from releases.engine.accounting import accountant
 from releases.engine.domain.privacy import PrivacyUnit
 from releases.engine.domain.universe import Attribute, AttributeKind
 from releases.engine.errors import InvalidInput
-from releases.models import Dataset, EntryKind, LedgerEntry, Release
+from releases.models import Budget, Dataset, EntryKind, LedgerEntry, Release
 from releases.publication import files
 from releases.publication.registry_entry import registry_entry
 from releases.schema import learned
 from tests.web.conftest import columns_page
+from tests.web.datasets.conftest import filled
 from tests.web.pages import body, chosen, field_value, words
 from tests.web.past_the_guards import lift
 
@@ -37,6 +38,7 @@ TOWNS = b"town,age,sex,who\n" + b"".join(
     for i, town in enumerate(["Oban"] * 100 + ["Ayr"] * 120 + ["Fort William, Highland"] * 140 + ["Unst", ""])
 )
 FOUND = ["Ayr", "Fort William, Highland", "Oban"]
+PERSON = PrivacyUnit(kind="person", id_column="who", max_rows=1)
 AGE = {"name": "age", "type": "integer", "edges": [0, 50, 100]}
 
 
@@ -48,12 +50,8 @@ class Kind:
     content: bytes
     budget: str
     columns: list
-    mechanism: str
     typed: dict
     given: dict = field(default_factory=dict)
-    #: What is spent until the last of three amounts does not fit any more.
-    spent: tuple[str, ...]
-    too_much: str
 
 
 RANGE = Kind(
@@ -61,26 +59,16 @@ RANGE = Kind(
     content=WAGES,
     budget="100",
     columns=[WAGE, SEX],
-    mechanism="exponential-range",
     typed={"column": "wage", "lowest": "0", "highest": "1000000", "decimals": "1", "inside": "90", "epsilon": "20"},
-    given={
-        "lowest": Decimal(0),
-        "highest": Decimal(1_000_000),
-        "decimals": 1,
-        "inside": services.release_inputs.read_beta("0.9"),
-    },
-    spent=("45", "45"),
-    too_much="20",
+    given={"lowest": Decimal(0), "highest": Decimal(10**6), "decimals": 1}
+    | {"inside": services.release_inputs.read_beta("0.9")},
 )
 CATEGORIES = Kind(
     page="learn_categories",
     content=TOWNS,
     budget="10",
     columns=[AGE],
-    mechanism="stable-histogram",
     typed={"column": "town", "other": "elsewhere", "epsilon": "1", "delta": "0.00000001"},
-    spent=("3",),
-    too_much="9",
 )
 of_a_range = pytest.mark.parametrize("kind", [RANGE], indirect=True, ids=["range"])
 of_categories = pytest.mark.parametrize("kind", [CATEGORIES], indirect=True, ids=["categories"])
@@ -109,13 +97,9 @@ def learn(kind, survey, alice, carry_out, once):
     """A release of what is learned, published unless it is to stay queued."""
 
     def run(*, execute=True, **changed):
-        service = getattr(services.learning, kind.page)
-
         def really():
-            dataset = Dataset.objects.get(pk=survey.pk)
-            return carry_out(
-                service(dataset=dataset, by=alice, **{**kind.typed, **kind.given, **changed}), execute=execute
-            )
+            given = {"dataset": Dataset.objects.get(pk=survey.pk), "by": alice, **kind.typed, **kind.given, **changed}
+            return carry_out(getattr(services.learning, kind.page)(**given), execute=execute)
 
         release = once(repr((kind.page, execute, changed)), really)
         release.refresh_from_db()
@@ -161,7 +145,6 @@ def test_a_column_of_numbers_can_have_its_range_learned_and_one_of_categories_no
 def test_a_column_of_text_or_left_out_can_have_categories_learned_and_one_of_numbers_or_ids_not(
     make_dataset, as_, alice
 ):
-    unit = PrivacyUnit(kind="person", id_column="who", max_rows=1)
     dataset = make_dataset(content=TOWNS, epsilon="10")
     url = reverse("learn_categories", args=[dataset.pk])
 
@@ -176,13 +159,12 @@ def test_a_column_of_text_or_left_out_can_have_categories_learned_and_one_of_num
     for wrong in ("age", "city"):
         assert as_(alice).get(url, {"column": wrong}).status_code == 400
     lift("budget_keeps_its_meaning")
-    dataset.budget.unit = unit.to_json()
-    dataset.budget.save()
+    Budget.objects.update(unit=PERSON.to_json())
     assert linked() == {"town", "sex"}
 
 
-def test_columns_and_protection_come_first(kind, alice, group, upload_file, as_):
-    fresh = services.datasets.ingest_dataset(owner=alice, title="Survey", source=upload_file(kind.content), group=group)
+def test_columns_and_protection_come_first(kind, alice, ingest, as_):
+    fresh = ingest(kind.content)
     url = reverse(kind.page, args=[fresh.pk])
     assert as_(alice).get(url).url == reverse("columns", args=[fresh.pk])
     declare(fresh, *kind.columns)
@@ -239,7 +221,6 @@ BROKEN = {
 
 
 def test_a_broken_rule_is_named_beside_its_field_and_nothing_typed_is_lost(kind, sheet, survey):
-    before = Dataset.objects.get(pk=survey.pk).declared
     for name, typed, message in BROKEN[kind.page]:
         given = {**kind.typed, name: typed}
         for response in (sheet.get(**given), sheet.post(**given)):
@@ -247,7 +228,7 @@ def test_a_broken_rule_is_named_beside_its_field_and_nothing_typed_is_lost(kind,
             assert message in words(response)
             assert {each: field_value(response, each) for each in given} == given
     assert not Release.objects.exists()
-    assert Dataset.objects.get(pk=survey.pk).declared == before
+    assert Dataset.objects.get(pk=survey.pk).declared == survey.declared
 
 
 @pytest.mark.parametrize(
@@ -261,39 +242,42 @@ def test_what_cannot_be_run_goes_no_further(sheet, typed):
 # The draft
 
 
-@of_a_range
-def test_going_on_declares_the_bounds_and_drafts_the_release(sheet, survey, alice):
+TOWN = {"name": "town", "type": "categorical", "categories": ["elsewhere"], "outside": "elsewhere"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "title", "query", "method", "column"),
+    [
+        (
+            *(RANGE, "Range of wage", {"range": {"column": "wage", "inside": "0.9"}}),
+            *(("exponential-range", "20", "0"), {**WAGE, "edges": [0, 10**6], "decimals": 1, "outside": "clamp"}),
+        ),
+        (
+            *(CATEGORIES, "Categories of town", {"categories": "town"}),
+            *(("stable-histogram", "1", "0.00000001"), TOWN),
+        ),
+    ],
+    indirect=["kind"],
+)
+def test_going_on_declares_the_bounds_or_the_catch_all_and_drafts_the_release(
+    sheet, survey, alice, title, query, method, column
+):
     response = sheet.post()
     release = Release.objects.get()
     assert response.url == reverse("confirm", args=[release.pk])
-    assert (release.state, release.title, release.submitted_by) == ("draft", "Range of wage", alice)
-    assert release.workload["queries"] == [{"range": {"column": "wage", "inside": "0.9"}}]
-    assert (release.mechanism, release.epsilon, release.delta) == ("exponential-range", "20", "0")
-    assert column_of(survey, "wage") == {**WAGE, "edges": [0, 1_000_000], "decimals": 1, "outside": "clamp"}
-    assert not is_charged()
-
-
-@of_categories
-def test_going_on_declares_the_catch_all_and_drafts_the_release(sheet, survey, alice):
-    response = sheet.post()
-    release = Release.objects.get()
-    assert response.url == reverse("confirm", args=[release.pk])
-    assert (release.state, release.title, release.submitted_by) == ("draft", "Categories of town", alice)
-    assert release.workload["queries"] == [{"categories": "town"}]
-    assert (release.mechanism, release.epsilon, release.delta) == ("stable-histogram", "1", "0.00000001")
-    town = {"name": "town", "type": "categorical", "categories": ["elsewhere"], "outside": "elsewhere"}
-    assert column_of(survey, "town") == town
+    assert (release.state, release.title, release.submitted_by) == ("draft", title, alice)
+    assert release.workload["queries"] == [query]
+    assert (release.mechanism, release.epsilon, release.delta) == method
+    assert column_of(survey, column["name"]) == column
     assert not is_charged()
 
 
 @of_categories
 @pytest.mark.parametrize("outside", ["drop", "rest"])
 def test_categories_that_are_declared_stay(sheet, survey, outside):
-    town = {"name": "town", "type": "categorical", "categories": ["Oban", "rest"], "outside": outside}
-    declare(survey, town, AGE)
+    declare(survey, {**TOWN, "categories": ["Oban", "rest"], "outside": outside}, AGE)
     sheet.post()
-    stored = {**town, "categories": ["Oban", "rest", "elsewhere"], "outside": "elsewhere"}
-    assert column_of(survey, "town") == stored
+    assert column_of(survey, "town") == {**TOWN, "categories": ["Oban", "rest", "elsewhere"]}
 
 
 def test_it_is_charged_exactly_once_and_exactly_what_it_was_said_to_cost(kind, learn):
@@ -302,9 +286,8 @@ def test_it_is_charged_exactly_once_and_exactly_what_it_was_said_to_cost(kind, l
     assert (entry.release, entry.epsilon) == (release, 3 * 10**accountant.EPSILON_PLACES // 10)
     if kind is CATEGORIES:
         assert entry.detail["price"]["delta"] == 10 ** (accountant.DELTA_PLACES - 8)
-    assert services.execution.execute_release(release_id=release.pk)
-    assert not services.execution.execute_release(release_id=release.pk)
-    assert LedgerEntry.objects.filter(kind=EntryKind.CHARGE).count() == 1
+    assert [services.execution.execute_release(release_id=release.pk) for _ in range(2)] == [True, False]
+    assert LedgerEntry.objects.get(kind=EntryKind.CHARGE) == entry
 
 
 # The result
@@ -369,16 +352,14 @@ def declare_learned(kind, survey, columns, as_, alice):
     """Press the button of the page with what was learned filled in."""
 
     def press(release, **typed):
-        shown, names = columns(release), ["town", "age", "sex", "who"] if kind is CATEGORIES else ["wage", "age", "sex"]
-        kinds = ["categorical", "integer"] if kind is CATEGORIES else ["number", "", "categorical"]
-        sent = {"form-TOTAL_FORMS": len(names), "form-INITIAL_FORMS": len(names)}
-        sent |= {f"form-{at}-name": name for at, name in enumerate(names)}
-        for at in (at for at, each in enumerate(kinds) if each):
-            sent |= {f"form-{at}-{name}": field_value(shown, f"form-{at}-{name}") for name in ("values", "catch_all")}
-            sent |= {f"form-{at}-kind": kinds[at], f"form-{at}-outside": chosen(shown, f"form-{at}-outside")}
-        sent |= {f"form-0-{name}": value for name, value in typed.items()}
+        shown, rows = columns(release), [{"name": name} for name in survey.columns]
+        for at, each in enumerate(["categorical", "integer"] if kind is CATEGORIES else ["number", "", "categorical"]):
+            if each:
+                rows[at] |= {name: field_value(shown, f"form-{at}-{name}") for name in ("values", "catch_all")}
+                rows[at] |= {"kind": each, "outside": chosen(shown, f"form-{at}-outside")}
+        rows[0] |= typed
         address = f"{reverse('columns', args=[survey.pk])}?learned={release.pk}"
-        assert as_(alice).post(address, sent).status_code == 302
+        assert as_(alice).post(address, filled(*rows)).status_code == 302
 
     return press
 
@@ -400,19 +381,17 @@ def test_what_is_declared_says_by_which_release_it_was_learned_until_it_is_chang
 
 
 def test_later_receipts_say_what_was_learned_and_at_what_price(
-    kind, learn, survey, as_, alice, carry_out, declare_learned
+    kind, learn, survey, as_, alice, make_draft, carry_out, declare_learned
 ):
     release = learn()
     name = "learned_ranges" if kind is RANGE else "learned_categories"
     assert name not in release.result["receipt"]
     declare_learned(release)
-    later = services.releases.draft_release(dataset=Dataset.objects.get(pk=survey.pk), by=alice)
     question, mechanism = (
         ({"sum": ["wage"]}, "laplace-numbers") if kind is RANGE else ({"marginal": ["town"]}, "laplace-queries")
     )
-    services.releases.set_questions(release=later, workload={"version": 1, "queries": [question]})
-    services.releases.set_choice(release=later, epsilon="1", mechanism_name=mechanism)
-    receipt = carry_out(later).result["receipt"]
+    later = carry_out(make_draft(Dataset.objects.get(pk=survey.pk), question, mechanism=mechanism))
+    receipt = later.result["receipt"]
     price = {"epsilon": kind.typed["epsilon"]} | ({"delta": "0.00000001"} if kind is CATEGORIES else {})
     assert receipt[name] == [{"column": kind.typed["column"], "release": str(release.pk), **price}]
     shown = words(as_(alice).get(reverse("receipt", args=[later.pk])))
@@ -487,8 +466,7 @@ def test_nothing_of_the_data_is_said_on_the_way(learn, caplog):
 
 
 def test_an_identifier_has_no_categories(make_dataset, alice):
-    unit = PrivacyUnit(kind="person", id_column="who", max_rows=1)
-    dataset = make_dataset(content=TOWNS, epsilon="10", unit=unit)
+    dataset = make_dataset(content=TOWNS, epsilon="10", unit=PERSON)
     for column, rule in (("who", "is also declared as a column"), ("city", "is not a column of the table")):
         with pytest.raises(InvalidInput, match=rule):
             services.learning.learn_categories(dataset=dataset, by=alice, **{**CATEGORIES.typed, "column": column})

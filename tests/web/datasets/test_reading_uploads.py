@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from datetime import timedelta
+from functools import partial
 
 import duckdb
 import pytest
@@ -16,7 +17,6 @@ from django.utils import timezone
 
 from releases import services
 from releases.engine.errors import Cancelled
-from releases.engine.tables import connection
 from releases.engine.tables import ingest as engine_ingest
 from releases.models import AuditEvent, Dataset, Notice, Upload, UploadState
 from releases.services import uploads
@@ -34,8 +34,8 @@ RAGGED = b"a,b\n1,2\n3\n"
 def receive(alice, upload_file):
     """A table of alice's that waits for a worker."""
 
-    def arrive(content=CSV, title="Survey 1996"):
-        return services.uploads.receive_upload(owner=alice, title=title, source=upload_file(content))
+    def arrive(content=CSV, title="Survey 1996", source=None):
+        return services.uploads.receive_upload(owner=alice, title=title, source=source or upload_file(content))
 
     return arrive
 
@@ -43,6 +43,14 @@ def receive(alice, upload_file):
 @pytest.fixture
 def received(receive):
     return receive()
+
+
+def read(upload):
+    """A worker reads it; whether it is stored."""
+    is_stored = services.uploads.execute_upload(upload_id=upload.pk)
+    if Upload.objects.filter(pk=upload.pk).exists():
+        upload.refresh_from_db()
+    return is_stored
 
 
 def files(settings):
@@ -61,9 +69,8 @@ def broken(*args, **kwargs):
 
 
 def test_it_becomes_a_dataset_of_whoever_sent_it_with_one_event_and_one_notice(received, alice, settings):
-    assert services.uploads.execute_upload(upload_id=received.pk)
+    assert read(received)
     dataset = Dataset.objects.get()
-    received.refresh_from_db()
     assert (received.status, received.dataset, received.location) == (UploadState.STORED, dataset, "")
     assert (dataset.pk, dataset.owner, dataset.title) == (received.pk, alice, "Survey 1996")
     event = AuditEvent.objects.get(action="upload")
@@ -74,9 +81,8 @@ def test_it_becomes_a_dataset_of_whoever_sent_it_with_one_event_and_one_notice(r
 
 
 def test_a_table_is_read_once_however_often_its_message_comes(received):
-    assert [services.uploads.execute_upload(upload_id=received.pk) for _ in range(3)] == [True, False, False]
+    assert [read(received) for _ in range(3)] == [True, False, False]
     assert Dataset.objects.count() == Notice.objects.count() == 1
-    received.refresh_from_db()
     assert (received.state, received.attempts) == (UploadState.STORED, 1)
 
 
@@ -93,8 +99,7 @@ def test_a_worker_that_lost_its_lease_stores_nothing(received, monkeypatch, sett
         return made
 
     monkeypatch.setattr(uploads, "read_table", slow)
-    assert not services.uploads.execute_upload(upload_id=received.pk)
-    received.refresh_from_db()
+    assert not read(received)
     assert others == [True]
     assert "failed" not in caplog.text, "it steps back, rather than running into what is there"
     assert (received.state, received.attempts) == (UploadState.STORED, 2)
@@ -114,7 +119,7 @@ def test_two_workers_that_hold_one_upload_write_to_files_of_their_own(received, 
         raise Cancelled
 
     monkeypatch.setattr(uploads, "read_table", noted)
-    services.uploads.execute_upload(upload_id=received.pk)
+    read(received)
     assert len(written) == len(set(written)) == 3
 
 
@@ -145,10 +150,8 @@ def steps(monkeypatch):
 
 
 def test_a_worker_stops_reading_as_soon_as_it_sees_that_its_lease_is_lost(received, steps):
-    told = steps(
-        lambda step: step == "Reading the table" and Upload.objects.filter(pk=received.pk).update(run_token=received.pk)
-    )
-    assert not services.uploads.execute_upload(upload_id=received.pk)
+    told = steps(lambda step: step == "Reading the table" and Upload.objects.update(run_token=received.pk))
+    assert not read(received)
     assert "Reading the table" in told
     assert "Storing it" not in told
     assert not Dataset.objects.exists()
@@ -169,31 +172,24 @@ def test_a_lapsed_lease_goes_back_and_after_the_last_attempt_it_has_failed(recei
 def test_a_failure_is_tried_again_and_logged_without_what_the_exception_says(received, monkeypatch, caplog):
     with monkeypatch.context() as patched, caplog.at_level(logging.DEBUG):
         patched.setattr(uploads, "read_table", broken)
-        assert not services.uploads.execute_upload(upload_id=received.pk)
-    received.refresh_from_db()
+        assert not read(received)
     assert (received.state, received.step) == (UploadState.WAITING, "Waiting for another attempt")
     assert "RuntimeError" in caplog.text
     assert "Smith" not in caplog.text
-    assert services.uploads.execute_upload(upload_id=received.pk)
+    assert read(received)
 
 
-def test_nothing_is_stored_where_the_dataset_s_row_cannot_be(received, monkeypatch, settings):
+@pytest.mark.parametrize("is_last", [False, True])
+def test_nothing_is_stored_where_the_dataset_s_row_cannot_be(received, monkeypatch, settings, is_last):
+    """Its table had its place already, and the database did not hear of it: after the last attempt it is gone."""
     with monkeypatch.context() as patched:
         patched.setattr(uploads, "keep_dataset", broken)
-        assert not services.uploads.execute_upload(upload_id=received.pk)
-    received.refresh_from_db()
-    assert (received.state, Dataset.objects.count()) == (UploadState.WAITING, 0)
-    assert services.uploads.execute_upload(upload_id=received.pk)
-    assert files(settings) == [f"{received.pk}.parquet"]
-
-
-def test_what_a_killed_attempt_left_is_gone_after_the_last_one(received, monkeypatch, settings):
-    """Its table had its place already, and the database did not hear of it."""
-    monkeypatch.setattr(uploads, "keep_dataset", broken)
-    for _ in range(settings.MAX_ATTEMPTS):
-        assert not services.uploads.execute_upload(upload_id=received.pk)
-    received.refresh_from_db()
-    assert (received.state, files(settings)) == (UploadState.FAILED, [])
+        for _ in range(settings.MAX_ATTEMPTS if is_last else 1):
+            assert not read(received)
+    assert Dataset.objects.count() == 0
+    assert received.state == (UploadState.FAILED if is_last else UploadState.WAITING)
+    assert read(received) is not is_last
+    assert files(settings) == ([] if is_last else [f"{received.pk}.parquet"])
 
 
 def test_a_lost_message_is_sent_again(received, monkeypatch):
@@ -225,51 +221,39 @@ def test_no_file_is_kept_where_the_row_cannot_be(receive, monkeypatch, settings)
     assert files(settings) == []
 
 
-def test_a_file_from_another_disc_is_copied(receive, monkeypatch):
+def test_a_file_gets_another_name_and_is_copied_only_from_another_disc(receive, as_, alice, monkeypatch):
     def refused(source, target):
         raise OSError(18, "Invalid cross-device link")
 
-    monkeypatch.setattr(os, "link", refused)
-    assert services.uploads.execute_upload(upload_id=receive().pk)
-    assert Dataset.objects.get().columns == ["person", "age", "sex"]
-
-
-def test_a_request_gives_the_file_another_name_and_copies_nothing(as_, alice, monkeypatch):
-    monkeypatch.setattr("shutil.copyfile", lambda *args: pytest.fail("copied"))
-    table = SimpleUploadedFile("survey.csv", CSV)
-    assert as_(alice).post(reverse("upload"), {"title": "Survey", "table": table}).status_code == 302
+    with monkeypatch.context() as patched:
+        patched.setattr("shutil.copyfile", lambda *args: pytest.fail("copied"))
+        table = SimpleUploadedFile("survey.csv", CSV)
+        assert as_(alice).post(reverse("upload"), {"title": "Survey", "table": table}).status_code == 302
     kept = incoming_folder() / Upload.objects.get().location
     assert kept.stat().st_nlink == 1, "the request's own name for it is gone"
+    monkeypatch.setattr(os, "link", refused)
+    assert read(receive())
+    assert Dataset.objects.get().columns == ["person", "age", "sex"]
 
 
 # Progress
 
 
-def progress_of(content, tmp_path, source="table.csv"):
-    told = []
-    path = tmp_path / source
-    path.write_bytes(content)
-    with pytest.MonkeyPatch.context() as here:
-        here.setattr(connection, "_is_confined", True)
-        engine_ingest.ingest(
-            path, tmp_path / "made.parquet", digest_key=b"k", progress=lambda step, share: told.append((step, share))
-        )
-    return told
-
-
-def test_progress_is_the_same_for_files_of_one_size_whatever_they_hold(tmp_path, monkeypatch):
+def test_progress_is_the_same_for_files_of_one_size_whatever_they_hold(tmp_path, monkeypatch, opens_tables):
     """Where no statement takes so long that the time would be told too."""
     monkeypatch.setattr(engine_ingest, "_TICK_SECONDS", 60)
-    one = progress_of(b"a,b\n" + b"1,2\n" * 500_000, tmp_path)
-    other = progress_of(b"c,d\n" + b"12345,7\n" * 250_000, tmp_path)
-    assert len(one) > 4
-    assert one == other
+    source, told = tmp_path / "table.csv", []
+    for content in (b"a,b\n" + b"1,2\n" * 500_000, b"c,d\n" + b"12345,7\n" * 250_000):
+        source.write_bytes(content)
+        told.append(steps := [])
+        keep = partial(lambda to, *step: to.append(step), steps)
+        engine_ingest.ingest(source, tmp_path / "made", digest_key=b"k", progress=keep)
+    assert len(told[0]) > 4
+    assert told[0] == told[1]
 
 
-def test_a_statement_is_stopped_where_the_report_raises(tmp_path):
+def test_a_statement_is_stopped_where_the_report_raises():
     """A worker that lost its lease does not go on for minutes."""
-    path = tmp_path / "table.csv"
-    path.write_bytes(b"a,b\n1,2\n")
     report = engine_ingest._Report(lambda step, share: None, size=8, seconds=engine_ingest._CSV_SECONDS)
     connection = engine_ingest.duckdb.connect()
     lost = threading.Event()
@@ -293,7 +277,7 @@ def test_what_is_under_way_or_refused_is_listed_above_the_datasets_until_it_is_p
     receive(title="On its way")
     refused, stored = receive(RAGGED, title="Refused one"), receive(title="Stored one")
     for each in (refused, stored):
-        services.uploads.execute_upload(upload_id=each.pk)
+        read(each)
     above = words(as_(alice).get("/datasets/")).split("Sent, and not stored yet")[1].split("Stored Dataset")[0]
     assert "On its way ◔ waiting" in above
     assert "Refused one ✕ refused" in above
@@ -312,21 +296,22 @@ def test_an_upload_that_is_stopped_is_deleted_and_never_stored(received, as_, al
         return made
 
     monkeypatch.setattr(uploads, "read_table", stopped)
-    assert not services.uploads.execute_upload(upload_id=received.pk)
+    assert not read(received)
     assert not Upload.objects.exists()
     assert not Dataset.objects.exists()
     assert files(settings) == []
 
 
-def test_a_stored_table_is_not_deleted_by_a_press_that_comes_too_late(received, as_, alice):
-    services.uploads.execute_upload(upload_id=received.pk)
+def test_a_stored_table_is_not_deleted_by_a_press_that_comes_too_late_and_takes_its_upload_along(received, as_, alice):
+    read(received)
     assert as_(alice).post(reverse("discard_upload", args=[received.pk])).status_code == 302
-    assert Dataset.objects.exists()
+    services.datasets.discard_dataset(dataset=Dataset.objects.get(), by=alice)
+    assert as_(alice).get(reverse("upload_detail", args=[received.pk])).status_code == 404
 
 
 def test_why_it_was_refused_stands_on_its_page_and_in_no_notice(receive, as_, alice):
     refused = receive(RAGGED)
-    services.uploads.execute_upload(upload_id=refused.pk)
+    read(refused)
     assert "Line 3 has fewer values" in words(as_(alice).get(reverse("upload_detail", args=[refused.pk])))
     notice = Notice.objects.get()
     assert notice.title == "Refused: Survey 1996"
@@ -336,44 +321,30 @@ def test_why_it_was_refused_stands_on_its_page_and_in_no_notice(receive, as_, al
     assert notice.read_at is not None, "there is nothing to go to any more"
 
 
-def test_a_dataset_that_is_discarded_takes_its_upload_along(received, as_, alice):
-    services.uploads.execute_upload(upload_id=received.pk)
-    services.datasets.discard_dataset(dataset=Dataset.objects.get(), by=alice)
-    assert as_(alice).get(reverse("upload_detail", args=[received.pk])).status_code == 404
-
-
 # --- what a table may come to -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("name", "most", "said"),
     [
+        ("MAX_UPLOAD_ROWS", 200, ""),
+        ("MAX_UPLOAD_UNFOLDED_BYTES", len(CSV), ""),
         ("MAX_UPLOAD_ROWS", 199, "The table has more than 199 rows, the most that are read here."),
         ("MAX_UPLOAD_UNFOLDED_BYTES", 1000, "The table's values come to more than 1,000 bytes of text"),
     ],
 )
-def test_the_limits_hold_for_text_files_too(receive, settings, name, most, said):
+def test_the_limits_hold_for_text_files_too_and_a_table_at_them_is_read(receive, settings, name, most, said):
     setattr(settings, name, most)
     upload = receive(CSV)
-    assert not services.uploads.execute_upload(upload_id=upload.pk)
-    upload.refresh_from_db()
-    assert upload.state == "refused"
+    assert read(upload) is not bool(said)
+    assert upload.state == ("refused" if said else "stored")
     assert upload.refusal.startswith(said)
 
 
-def test_a_table_at_the_limits_is_read(receive, settings):
-    settings.MAX_UPLOAD_ROWS = 200
-    settings.MAX_UPLOAD_UNFOLDED_BYTES = len(CSV)
-    assert services.uploads.execute_upload(upload_id=receive(CSV).pk)
-
-
-def test_the_bytes_of_all_columns_and_rows_count_together_and_missing_values_for_nothing(alice, tmp_path, settings):
+def test_the_bytes_of_all_columns_and_rows_count_together_and_missing_values_for_nothing(receive, tmp_path, settings):
     source = tmp_path / "table.parquet"
     rows = "('ab', 100), ('é', NULL), (NULL, 7)"
     duckdb.sql(f"COPY (SELECT * FROM (VALUES {rows}) AS t(name, age)) TO '{source}'")
-    for most, state in ((8, "stored"), (7, "refused")):
+    for most in (8, 7):
         settings.MAX_UPLOAD_UNFOLDED_BYTES = most
-        upload = services.uploads.receive_upload(owner=alice, title="Table", source=source)
-        services.uploads.execute_upload(upload_id=upload.pk)
-        upload.refresh_from_db()
-        assert upload.state == state
+        assert read(receive(source=source)) is (most == 8)

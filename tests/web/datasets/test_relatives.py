@@ -8,10 +8,9 @@ import pytest
 from django.urls import reverse
 
 from releases import services
-from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.models import Dataset, Fingerprint, Organisation
-from tests.web.conftest import give
+from tests.web.datasets.conftest import ask_for
 from tests.web.pages import words
 from tests.web.undoing import undone
 
@@ -61,22 +60,15 @@ DISGUISES = {
 
 
 @pytest.fixture
-def ask(tmp_path):
+def ask(ingest):
     """Somebody uploads a table, declares it and asks for a budget."""
 
-    def asked(owner, content, title):
-        path = tmp_path / f"{title}.csv"
-        path.write_bytes(content)
-        give(owner, "curator")
-        dataset = services.datasets.ingest_dataset(owner=owner, title=title, source=path)
+    def asked(owner, content, title="His"):
+        dataset, add_remove = ingest(content, title, owner=owner), NeighbouringRelation.ADD_REMOVE
         ages = {"name": "age", "type": "integer", "edges": [18, 40, 65]}
         services.datasets.declare_universe(dataset=dataset, columns=[ages])
-        services.datasets.declare_protection(
-            dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE
-        )
-        return services.budgets.request_budget(
-            dataset=dataset, epsilon="3", delta="0.000001", policy=Policy.ZCDP, reason="", by=owner
-        )
+        services.datasets.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=add_remove)
+        return ask_for(dataset, owner)
 
     return asked
 
@@ -87,13 +79,22 @@ def hers(ask, alice):
 
 
 @pytest.fixture
+def his(ask, charlie):
+    """Charlie's request, once a worker has taken the fingerprint of his table."""
+
+    def made(content=DISGUISES["one more row"]):
+        request = ask(charlie, content)
+        services.fingerprints.take_fingerprints()
+        return request
+
+    return made
+
+
+@pytest.fixture
 def compared(hers):
     """Hers, of which a worker has taken the fingerprint: once for all that it is compared with."""
     services.fingerprints.take_fingerprints()
     return hers
-
-
-MANY = b"person,age,sex\n" + b"".join(f"p{i},{18 + i % 47},male\n".encode() for i in range(400))
 
 
 def page_of(client, request):
@@ -104,7 +105,7 @@ def test_the_reviewer_is_shown_the_same_people_in_another_dress(compared, ask, c
     client = as_(sofia)
     for disguise, content in DISGUISES.items():
         with undone():
-            his = ask(charlie, content, "His")
+            his = ask(charlie, content)
             assert "These rows were not compared with those of other tables yet." in page_of(client, his)
             services.fingerprints.take_fingerprints()
             page = page_of(client, his)
@@ -115,52 +116,42 @@ def test_the_reviewer_is_shown_the_same_people_in_another_dress(compared, ask, c
             assert "His (charlie)" in page_of(client, compared), disguise
 
 
-def test_how_much_they_have_in_common_is_said_coarsely(compared, ask, charlie, sofia, as_):
+def test_how_much_they_have_in_common_is_said_coarsely(compared, his, sofia, as_):
     for content, said in (
         (csv(HERS[:500] + people(2)[500:]), "half of the rows or more"),
         (csv(HERS[:240] + people(2)[240:]), "some of the rows"),
         (csv(HERS[:400]), "about all of the rows"),
     ):
         with undone():
-            his = ask(charlie, content, "His")
-            services.fingerprints.take_fingerprints()
-            assert f"Hers (alice) has {said} in common" in page_of(as_(sofia), his)
+            assert f"Hers (alice) has {said} in common" in page_of(as_(sofia), his(content))
 
 
-def test_other_people_with_the_same_columns_and_numbers_are_no_relatives(compared, ask, charlie, sofia, as_):
+def test_other_people_with_the_same_columns_and_numbers_are_no_relatives(compared, his, sofia, as_):
     for seed in range(2, 8):
         with undone():
-            his = ask(charlie, csv(people(seed)), "His")
-            services.fingerprints.take_fingerprints()
-            page = page_of(as_(sofia), his)
+            page = page_of(as_(sofia), his(csv(people(seed))))
             assert "Probably the same people" not in page, seed
             assert "Are these the same people? Hers (alice) has the same columns" in page, seed
 
 
-def test_few_kinds_of_rows_are_no_relatives(ask, alice, charlie, sofia):
-    """Two tables of the same twenty cells, of other people."""
-    for owner, seed, title in ((alice, 1, "Hers"), (charlie, 2, "His")):
-        draw = random.Random(seed)
-        rows = [[str(draw.randint(18, 27)), draw.choice("fm"), draw.choice("yn")] for _ in range(1000)]
-        last = ask(owner, csv(rows, ["age", "sex", "smokes"]), title)
-    services.fingerprints.take_fingerprints()
-    assert services.recognition.recognised(last.budget, by=sofia) == []
+def of_few_kinds(seed):
+    draw = random.Random(seed)
+    rows = [[str(draw.randint(18, 27)), draw.choice("fm"), draw.choice("yn")] for _ in range(1000)]
+    return csv(rows, ["age", "sex", "smokes"])
 
 
-def test_few_rows_are_no_relatives_whoever_is_in_them(ask, alice, charlie, sofia):
-    """A sample of all rows would show whether one person is there."""
-    hers = ask(alice, csv(HERS[:200]), "Hers")
-    his = ask(charlie, csv(HERS[:199]), "His")
-    services.fingerprints.take_fingerprints()
-    assert (
-        services.recognition.recognised(hers.budget, by=sofia)
-        == services.recognition.recognised(his.budget, by=sofia)
-        == []
-    )
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(of_few_kinds(1), of_few_kinds(2)), (csv(HERS[:200]), csv(HERS[:199]))],
+    ids=["the same twenty cells of other people", "few rows, of which a sample would show whether one person is there"],
+)
+def test_few_rows_and_few_kinds_of_rows_are_no_relatives_whoever_is_in_them(ask, his, alice, sofia, one, other):
+    for each in (ask(alice, one), his(other)):
+        assert services.recognition.recognised(each.budget, by=sofia) == []
 
 
 def test_nobody_but_reviewers_sees_any_of_it(hers, ask, alice, charlie, sofia, as_):
-    his = ask(charlie, DISGUISES["one more row"], "His")
+    his = ask(charlie, DISGUISES["one more row"])
     mine = his.budget.datasets.get()
     names = ("dataset_detail", "columns", "protection", "budget")
     before = [words(as_(charlie).get(reverse(name, args=[mine.pk]))) for name in names]
@@ -173,20 +164,18 @@ def test_nobody_but_reviewers_sees_any_of_it(hers, ask, alice, charlie, sofia, a
         assert as_(person).get(reverse("budget_request", args=[his.pk])).status_code in (403, 404)
 
 
-def test_tables_of_one_budget_are_not_held_against_each_other(hers, ask, alice, sofia, as_):
-    mine = hers.budget.datasets.get()
-    other = ask(alice, DISGUISES["one more row"], "Next year")
-    services.fingerprints.take_fingerprints()
-    assert "Probably the same people" in page_of(as_(sofia), hers)
-    Dataset.objects.filter(pk=other.budget.datasets.get().pk).update(budget=mine.budget)
-    assert "Probably the same people" not in page_of(as_(sofia), hers)
+def test_tables_of_one_budget_are_not_held_against_each_other(compared, his, sofia, as_):
+    other = his()
+    assert "Probably the same people" in page_of(as_(sofia), compared)
+    Dataset.objects.filter(budget=other.budget).update(budget=compared.budget)
+    assert "Probably the same people" not in page_of(as_(sofia), compared)
 
 
 def test_the_reviewer_of_a_release_is_told_of_relatives_and_its_owner_is_not(
     make_dataset, make_draft, charlie, sofia, as_
 ):
-    dataset = make_dataset(content=MANY)
-    own = make_dataset(owner=charlie, content=MANY + b"p999,30,male\n")
+    many = b"person,age,sex\n" + b"".join(f"p{i},{18 + i % 47},male\n".encode() for i in range(400))
+    dataset, own = make_dataset(content=many), make_dataset(owner=charlie, content=many + b"p999,30,male\n")
     services.fingerprints.take_fingerprints()
     Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.5")
     release = make_draft(own, epsilon="1")
@@ -196,27 +185,19 @@ def test_the_reviewer_of_a_release_is_told_of_relatives_and_its_owner_is_not(
     assert "alice" not in words(as_(charlie).get(reverse("release_detail", args=[release.pk])))
 
 
-def test_rows_that_were_deleted_are_known_all_the_same(hers, ask, alice, charlie, sofia, as_):
-    services.fingerprints.take_fingerprints()
-    services.datasets.delete_rows(dataset=hers.budget.datasets.get(), by=alice)
-    his = ask(charlie, DISGUISES["one more row"], "His")
-    services.fingerprints.take_fingerprints()
-    assert "Probably the same people: Hers (alice)" in page_of(as_(sofia), his)
+def test_rows_that_were_deleted_are_known_all_the_same(compared, his, alice, sofia, as_):
+    services.datasets.delete_rows(dataset=compared.budget.datasets.get(), by=alice)
+    assert "Probably the same people: Hers (alice)" in page_of(as_(sofia), his())
 
 
-def test_without_the_key_a_sketch_tells_nothing(hers, ask, charlie, sofia, settings):
-    services.fingerprints.take_fingerprints()
+def test_without_the_key_a_sketch_tells_nothing(compared, his, sofia, settings):
     settings.DIGEST_KEY = "another"
-    his = ask(charlie, DISGUISES["one more row"], "His")
-    services.fingerprints.take_fingerprints()
-    assert services.recognition.recognised(his.budget, by=sofia) == []
+    assert services.recognition.recognised(his().budget, by=sofia) == []
     sketches = [bytes(each) for each in Fingerprint.objects.values_list("sketch", flat=True)]
     assert all(value.encode() not in sketch for sketch in sketches for value in ("town 3", "female", "p17"))
 
 
-def test_a_table_that_cannot_be_read_stops_no_other(hers, ask, charlie, settings):
+def test_a_table_that_cannot_be_read_stops_no_other(hers, his, settings):
     (settings.TABLES_DIR / hers.budget.datasets.get().location).write_bytes(b"no table")
-    his = ask(charlie, DISGUISES["one more row"], "His")
-    services.fingerprints.take_fingerprints()
-    assert services.fingerprints.is_compared(his.budget)
+    assert services.fingerprints.is_compared(his().budget)
     assert not services.fingerprints.is_compared(hers.budget)

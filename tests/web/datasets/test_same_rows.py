@@ -11,12 +11,12 @@ from django.urls import reverse
 from django.utils import timezone
 
 from releases import services
-from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.errors import InvalidInput
 from releases.ledger import verification
 from releases.models import AuditEvent, Budget, BudgetRequest, Dataset, EntryKind, LedgerEntry, Notice, Organisation
-from tests.web.conftest import COLUMNS, WORKLOAD, give, person, write_json
+from tests.web.conftest import COLUMNS, WORKLOAD, person, write_json
+from tests.web.datasets.conftest import ask_for
 from tests.web.pages import body, masked, words
 from tests.web.undoing import undone
 
@@ -35,11 +35,6 @@ def dataset(make_dataset):
 
 def join(request, budget, *, by, **more):
     return services.budgets.join_request(request=request, to=budget.pk, by=by, **more)
-
-
-def ask_for(dataset, by, epsilon="3", **more):
-    given = {"epsilon": epsilon, "delta": "0.000001", "policy": Policy.ZCDP, "reason": ""} | more
-    return services.budgets.request_budget(dataset=dataset, by=by, **given)
 
 
 def protect(dataset, by=None):
@@ -67,12 +62,19 @@ def page_of(client, request):
     return words(client.get(reverse("budget_request", args=[request.pk])))
 
 
+def decide(client, request, decision, note=""):
+    given = {"epsilon": "3", "delta": "0.000001", "note": note, "decision": decision}
+    return client.post(reverse("budget_request", args=[request.pk]), given)
+
+
 def test_one_act_joins_the_tables_to_the_budget_there_is_and_grants_nothing_new(dataset, ask, charlie, sofia, as_):
     request = ask(charlie)
     services.fingerprints.take_fingerprints()
-    url = reverse("budget_request", args=[request.pk])
-    data = {"epsilon": "3", "delta": "0.000001", "note": "Fine.", "decision": f"join:{dataset.budget_id}"}
-    assert as_(sofia).post(url, data).status_code == 302
+    with pytest.raises(services.budgets.RowsKnown, match="for the very same rows"):
+        services.budgets.approve_request(request=request, by=sofia)
+    request.refresh_from_db()
+    assert (request.state, grants()) == ("waiting", 1)
+    assert decide(as_(sofia), request, f"join:{dataset.budget_id}", "Fine.").status_code == 302
     assert grants() == 1
     assert list(Budget.objects.all()) == [dataset.budget]
     assert set(dataset.budget.datasets.values_list("owner__username", flat=True)) == {"alice", "charlie"}
@@ -87,25 +89,15 @@ def test_one_act_joins_the_tables_to_the_budget_there_is_and_grants_nothing_new(
     assert told.path == f"/datasets/{mine.pk}/"
     assert told.text == "You asked for epsilon 3; epsilon 2 was granted.\nThe reviewer wrote: Fine."
     # Pressed twice, the second says what the first did.
-    assert as_(sofia).post(url, data).status_code == 302
-
-
-def test_a_second_budget_for_the_very_same_rows_is_refused_to_the_reviewer_who_may_know(dataset, ask, charlie, sofia):
-    request = ask(charlie)
-    with pytest.raises(services.budgets.RowsKnown, match="for the very same rows"):
-        services.budgets.approve_request(request=request, by=sofia)
-    assert grants() == 1
-    request.refresh_from_db()
-    assert request.state == "waiting"
+    assert decide(as_(sofia), request, f"join:{dataset.budget_id}", "Fine.").status_code == 302
 
 
 @pytest.mark.parametrize("name", ["alice", "bob", "charlie"])
-def test_no_upload_gets_a_budget_by_itself(dataset, upload_file, request, name):
+def test_no_upload_gets_a_budget_by_itself(dataset, ingest, request, name):
     """Neither one that comes later, nor one that was there before a budget was."""
-    give(owner := request.getfixturevalue(name), "curator")
-    again = services.datasets.ingest_dataset(owner=owner, title="Again", source=upload_file(CSV))
+    owner = request.getfixturevalue(name)
+    again, third = ingest(CSV, owner=owner), ingest(CSV, owner=owner)
     assert (again.digest, again.budget) == (dataset.digest, None)
-    third = services.datasets.ingest_dataset(owner=owner, title="Once more", source=upload_file(CSV))
     protect(again, owner)
     assert again.budget != dataset.budget
     third.refresh_from_db()
@@ -113,25 +105,22 @@ def test_no_upload_gets_a_budget_by_itself(dataset, upload_file, request, name):
     assert list(dataset.budget.datasets.all()) == [dataset]
 
 
-def test_a_joint_copy_is_as_hard_to_discard_as_any_other_table(dataset, make_queued, upload_file, bob, alice):
+def test_a_joint_copy_is_as_hard_to_discard_as_any_other_table(dataset, make_queued, ingest, bob):
     """Whether a copy is left would otherwise tell a colleague which of his guesses is true."""
     make_queued(dataset, epsilon="1")
     said = []
     for content in (CSV, CSV + b"p400,30,male\n"):
-        guess = services.datasets.ingest_dataset(owner=bob, title="Guess", source=upload_file(content))
+        guess = ingest(content, owner=bob)
         services.datasets.join_population(dataset=guess, other=dataset, by=bob)
         said.append(services.datasets.why_not_discarded(guess))
     assert said[0] == said[1] != ""
 
 
-def test_few_distinct_rows_are_no_evidence_and_give_no_hint(upload_file, charlie, sofia, as_):
+def test_few_distinct_rows_are_no_evidence_and_give_no_hint(ingest, charlie, sofia, as_):
     """Whoever invents a table for each possible number of smokers is not told the number."""
-    give(charlie, "curator")
     requests = []
-    for owner, number in ((person("dora", "curator"), 137), (charlie, 136), (charlie, 137)):
-        content = b"smokes\n" + b"yes\n" * number + b"no\n" * (500 - number)
-        path = upload_file(content)
-        table = services.datasets.ingest_dataset(owner=owner, title="Smokers", source=path)
+    for owner, number in ((person("dora"), 137), (charlie, 136), (charlie, 137)):
+        table = ingest(b"smokes\n" + b"yes\n" * number + b"no\n" * (500 - number), "Smokers", owner=owner)
         columns = [{"name": "smokes", "type": "categorical", "categories": ["yes", "no"]}]
         services.datasets.declare_universe(dataset=table, columns=columns, by=owner)
         protect(table, owner)
@@ -162,11 +151,9 @@ def test_a_reviewer_with_a_stake_in_the_other_table_is_shown_and_answered_the_sa
         with undone():
             request = ask(charlie, content=content)
             services.fingerprints.take_fingerprints()
-            url = reverse("budget_request", args=[request.pk])
-            amounts = {"epsilon": "3", "delta": "0.000001", "note": "Why?"}
-            pages = [as_(rita).get(url), as_(rita).get(reverse("budget_detail", args=[request.budget_id]))]
+            urls = reverse("budget_request", args=[request.pk]), reverse("budget_detail", args=[request.budget_id])
             decisions = ("approve", f"join:{dataset.budget_id}", f"consent:{uuid.uuid4()}")
-            pages += [as_(rita).post(url, {**amounts, "decision": each}) for each in decisions]
+            pages = [*map(as_(rita).get, urls), *(decide(as_(rita), request, each, "Why?") for each in decisions)]
             seen.append([masked(f"{each.status_code} {body(each)}") for each in pages])
             assert "You have a stake in tables with a budget of their own." in seen[-1][0]
             assert "the very same rows" not in "".join(seen[-1])
@@ -177,15 +164,14 @@ def test_a_reviewer_with_a_stake_in_the_other_table_is_shown_and_answered_the_sa
 def test_an_owner_hears_of_it_only_when_such_a_reviewer_asks(dataset, ask, alice, charlie, sofia, as_):
     request = ask(charlie)
     services.fingerprints.take_fingerprints()
-    url = reverse("budget_request", args=[request.pk])
-    as_(sofia).get(url)
+    page_of(as_(sofia), request)
     heard = Notice.objects.filter(person=alice, title__startswith="A reviewer asks")
     assert not heard.exists()
-    amounts = {"epsilon": "3", "delta": "0.000001", "decision": f"consent:{dataset.pk}"}
-    assert as_(sofia).post(url, {**amounts, "note": ""}).status_code == 400
+    assert decide(as_(sofia), request, f"consent:{dataset.pk}").status_code == 400
     assert not heard.exists()
-    assert as_(sofia).post(url, {**amounts, "note": "Is charlie one of yours?"}).status_code == 302
-    assert heard.get().text.endswith("Is charlie one of yours?")
+    asking = "Is charlie one of yours?"
+    assert decide(as_(sofia), request, f"consent:{dataset.pk}", asking).status_code == 302
+    assert heard.get().text.endswith(asking)
     assert AuditEvent.objects.filter(action="ask consent", actor=sofia, object_id=str(dataset.pk)).count() == 1
     request.refresh_from_db()
     assert request.state == "waiting"
@@ -228,21 +214,10 @@ def test_a_different_unit_is_refused_and_nothing_is_decided(dataset, ask, charli
     services.fingerprints.take_fingerprints()
     with pytest.raises(InvalidInput, match="does not add up"):
         join(request, dataset.budget, by=sofia)
-    amounts = {"epsilon": "3", "delta": "0.000001", "note": "", "decision": "approve"}
-    assert as_(sofia).post(reverse("budget_request", args=[request.pk]), amounts).status_code == 400
+    assert decide(as_(sofia), request, "approve").status_code == 400
     request.refresh_from_db()
     assert (request.state, request.budget.is_granted) == ("waiting", False)
     services.budgets.deny_request(request=request, by=sofia, note="Talk to alice.")
-
-
-def test_rows_that_were_deleted_are_recognised_all_the_same(dataset, ask, alice, charlie, sofia):
-    services.fingerprints.take_fingerprints()
-    services.datasets.delete_rows(dataset=dataset, by=alice)
-    request = ask(charlie)
-    with pytest.raises(services.budgets.RowsKnown):
-        services.budgets.approve_request(request=request, by=sofia)
-    join(request, dataset.budget, by=sofia)
-    assert grants() == 1
 
 
 def test_a_frozen_request_s_tables_do_not_slip_out_of_the_frost(dataset, ask, charlie, sofia):
@@ -271,42 +246,23 @@ def test_under_the_two_person_rule_the_second_reviewer_agrees_to_what_the_first_
         join(other, dataset.budget, by=rita)
 
 
-def test_nobody_joins_tables_to_a_budget_of_their_own(dataset, ask, alice, charlie):
-    give(alice, "reviewer")
-    with pytest.raises(InvalidInput, match="You have a stake"):
-        join(ask(charlie), dataset.budget, by=alice)
-
-
-@pytest.fixture
-def own(dataset, make_dataset, upload_file, charlie):
-    """Another table of charlie's with a budget, which a copy of alice's rows has joined."""
-    own = make_dataset(owner=charlie, content=CSV + b"p200,30,male\n")
-    copy = services.datasets.ingest_dataset(owner=charlie, title="Guess", source=upload_file(CSV))
+def test_a_copy_put_into_a_granted_population_is_shown_to_reviewers_alone_and_stops_its_growth(
+    dataset, make_dataset, ingest, make_draft, charlie, sofia, as_
+):
+    """Refusing the curator would tell him whose rows they are."""
+    own, copy = make_dataset(owner=charlie, content=CSV + b"p200,30,male\n"), ingest(CSV, owner=charlie)
     services.fingerprints.take_fingerprints()
     services.datasets.join_population(dataset=copy, other=own, by=charlie)
-    return own
-
-
-COPY = "The very same rows: Survey (alice) has the very same rows and spends from another budget."
-
-
-def test_a_copy_put_into_a_granted_population_is_shown_to_the_reviewer_and_stops_its_growth(own, charlie, sofia, as_):
-    """Refusing the curator would tell him whose rows they are."""
-    assert COPY in words(as_(sofia).get(reverse("budget_detail", args=[own.budget.pk])))
-    with pytest.raises(InvalidInput, match="has a budget already, for the very same rows"):
-        services.budgets.approve_request(request=ask_for(own, charlie, "4"), by=sofia)
-
-
-def test_the_reviewer_of_a_release_is_told_of_a_copy_in_another_granted_population_and_the_curator_is_not(
-    own, make_draft, charlie, sofia, as_
-):
     Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.5")
     release = make_draft(own, epsilon="1")
     services.releases.submit_release(release=release, key=release.pk, by=charlie, send=False)
-    assert COPY in words(as_(sofia).get(reverse("release_request", args=[release.reviews.get().pk])))
-    copy = Dataset.objects.get(title="Guess")
+    for page, thing in (("budget_detail", own.budget), ("release_request", release.reviews.get())):
+        said = "The very same rows: Survey (alice) has the very same rows and spends from another budget."
+        assert said in words(as_(sofia).get(reverse(page, args=[thing.pk])))
     for page in ("dataset_detail", "protection", "budget"):
         assert "very same rows" not in words(as_(charlie).get(reverse(page, args=[copy.pk])))
+    with pytest.raises(InvalidInput, match="has a budget already, for the very same rows"):
+        services.budgets.approve_request(request=ask_for(own, charlie, "4"), by=sofia)
 
 
 def test_the_command_line_joins_too(dataset, upload_file, tmp_path, capsys):
@@ -329,20 +285,22 @@ def disguised(line):
 DISGUISED = b"\n".join([CSV.splitlines()[0], *map(disguised, reversed(CSV.splitlines()[1:]))]) + b"\n"
 
 
-def test_rows_that_are_counted_the_same_are_the_very_same_rows(dataset, ask, charlie, sofia, as_):
-    """Spaces, another way to write numbers, another order, and another column that is not declared."""
+@pytest.mark.parametrize("has_rows", [True, False])
+def test_rows_that_are_counted_the_same_are_the_very_same_rows(dataset, ask, alice, charlie, sofia, as_, has_rows):
+    """Spaces, another way to write numbers, another order, and another column that is not declared. They are recognised
+    where no worker has looked yet, and where rows were deleted after one had."""
+    if not has_rows:
+        services.fingerprints.take_fingerprints()
+        services.datasets.delete_rows(dataset=dataset, by=alice)
     request = ask(charlie, content=DISGUISED)
     assert Dataset.objects.get(owner=charlie).digest != dataset.digest
+    with pytest.raises(services.budgets.RowsKnown):
+        services.budgets.approve_request(request=request, by=sofia)
     services.fingerprints.take_fingerprints()
     assert "Survey (alice) has the very same rows" in page_of(as_(sofia), request)
     join(request, dataset.budget, by=sofia)
     assert grants() == 1
     assert Budget.objects.get().datasets.count() == 2
-
-
-def test_they_are_recognised_where_no_worker_has_looked_yet(dataset, ask, charlie, sofia):
-    with pytest.raises(services.budgets.RowsKnown):
-        services.budgets.approve_request(request=ask(charlie, content=DISGUISED), by=sofia)
 
 
 def test_a_table_that_is_declared_again_is_compared_again(dataset, ask, charlie, sofia):

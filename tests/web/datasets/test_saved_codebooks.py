@@ -8,7 +8,6 @@ from django.urls import reverse
 from releases import services
 from releases.models import AuditEvent, Codebook, Dataset
 from tests.engine.tables import formats
-from tests.web.conftest import give
 from tests.web.pages import body, chosen, field_value, words
 
 pytestmark = pytest.mark.django_db
@@ -23,16 +22,9 @@ def save(client, dataset, name="Health core", **more):
 
 
 @pytest.fixture
-def other(alice, group, upload_file):
+def other(group, ingest):
     """Another table of alice's, with one of the columns and one of its own."""
-    source = upload_file(b"age,wage\n30,1\n40,2\n")
-    return services.datasets.ingest_dataset(owner=alice, title="Wages", source=source, group=group)
-
-
-@pytest.fixture
-def strange(charlie, upload_file):
-    give(charlie, "curator")
-    return services.datasets.ingest_dataset(owner=charlie, title="Own", source=upload_file(b"age,sex\n30,f\n"))
+    return ingest(b"age,wage\n30,1\n40,2\n", group=group)
 
 
 def test_what_is_declared_is_saved_under_a_name_and_fills_in_the_columns_another_table_has(dataset, other, as_, alice):
@@ -56,30 +48,28 @@ def test_what_is_declared_is_saved_under_a_name_and_fills_in_the_columns_another
 
 @pytest.mark.parametrize("more", [{"share": "1"}, {}], ids=["shared", "private"])
 def test_a_shared_one_is_seen_by_the_group_and_a_private_one_by_whoever_saved_it(
-    dataset, other, strange, as_, alice, bob, charlie, more
+    dataset, other, ingest, as_, alice, bob, charlie, more
 ):
     save(as_(alice), dataset, **more)
     saved = Codebook.objects.get()
     assert bool(saved.group) is bool(more)
+    strange = ingest(b"age,sex\n30,f\n", owner=charlie)
     for person, table, is_seen in ((alice, other, True), (bob, other, bool(more)), (charlie, strange, False)):
         client = as_(person)
         assert ("Health core" in words(client.get(page_of(table)))) is is_seen
         assert client.get(page_of(table), {"codebook": saved.pk}).status_code == (200 if is_seen else 404)
 
 
-BROKEN_NAMES = [
-    (" ", "Name of the codebook: nothing is given"),
-    ("a" * 101, "Name of the codebook: '101 characters' must be at most 100"),
-    ("a\u202eb", "must be printable text"),
-    ("Twice", "Name of the codebook: 'Twice' is the name of another codebook of yours"),
-]
-
-
 def test_a_name_that_breaks_a_rule_is_said_and_stays_typed(dataset, as_, alice, bob):
     """Another person may use the same name."""
     for each in (bob, alice):
         save(as_(each), dataset, "Twice", share="1")
-    for name, said in BROKEN_NAMES:
+    for name, said in (
+        (" ", "Name of the codebook: nothing is given"),
+        ("a" * 101, "Name of the codebook: '101 characters' must be at most 100"),
+        ("a\u202eb", "must be printable text"),
+        ("Twice", "Name of the codebook: 'Twice' is the name of another codebook of yours"),
+    ):
         response = save(as_(alice), dataset, name)
         assert response.status_code == 400
         assert said in words(response)
@@ -102,17 +92,12 @@ def test_whoever_saved_it_deletes_it_and_nobody_else(dataset, as_, alice, bob, c
     ]
 
 
-@pytest.fixture
-def described(alice, upload_file):
-    return services.datasets.ingest_dataset(owner=alice, title="Survey", source=upload_file(formats.statistical("sav")))
-
-
-def test_what_the_file_says_is_filled_in_where_the_person_asks_for_it_and_declared_by_nobody(described, as_, alice):
-    address = reverse("columns", args=[described.pk])
-    page = as_(alice).get(address)
+def test_what_the_file_says_is_filled_in_where_the_person_asks_for_it_and_declared_by_nobody(ingest, as_, alice):
+    described = ingest(formats.statistical("sav"))
+    page = as_(alice).get(page_of(described))
     assert "you confirm that its labels and categories were not made from the rows" in words(page)
     assert field_value(page, "form-0-values") == ""
-    page = as_(alice).get(f"{address}?codebook=file")
+    page = as_(alice).get(page_of(described), {"codebook": "file"})
     fields = ("values", "missing_codes", "description")
     assert [field_value(page, f"form-0-{each}") for each in fields] == ["1", "-9", "Age in years: 1 = one"]
     assert "no answer" not in body(page)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
 import stat
 import subprocess
 import sys
-import uuid
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from django.apps import apps
 from django.core.management import CommandError, call_command
 
 from releases import services
@@ -27,8 +28,6 @@ from releases.storage import private_files, scratch
 from releases.worker import runner
 
 pytestmark = [pytest.mark.django_db, pytest.mark.confined]
-
-MEN, WOMEN = {"sex": ["male"]}, {"sex": ["female"]}
 
 
 def path_of(dataset):
@@ -58,47 +57,60 @@ def hashed_by(monkeypatch):
 
 
 @pytest.fixture
-def session(dataset, alice):
-    live = services.sessions.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="1")
-    services.releases.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
-    assert services.execution.execute_release(release_id=live.pk)
-    return Session.objects.get()
+def fails(settings):
+    """Every attempt at a release fails, and so has the release."""
+
+    def run(release):
+        for _ in range(settings.MAX_ATTEMPTS):
+            assert not services.execution.execute_release(release_id=release.pk)
+        release.refresh_from_db()
+        return release.state == ReleaseState.FAILED
+
+    return run
 
 
-def until_it_ends(release, settings):
-    for _ in range(settings.MAX_ATTEMPTS):
-        assert not services.execution.execute_release(release_id=release.pk)
-    release.refresh_from_db()
+def kinds(release):
+    return [each.kind for each in release.entries.order_by("sequence")]
 
 
 # The digest
 
 
-def test_what_is_noted_is_the_sha_256_of_the_file(alice, upload_file):
-    received = services.uploads.receive_upload(owner=alice, title="Survey", source=upload_file())
+def test_what_is_noted_is_the_sha_256_of_the_file(alice, upload_file, ingest):
+    received = services.uploads.receive_upload(owner=alice, title="Received", source=upload_file())
     assert services.uploads.execute_upload(upload_id=received.pk)
-    brought = services.datasets.ingest_dataset(owner=alice, title="Brought", source=upload_file())
-    for dataset in (Dataset.objects.get(title="Survey"), brought):
+    for dataset in (Dataset.objects.get(), ingest()):
         told = subprocess.run(["sha256sum", path_of(dataset)], capture_output=True, text=True, check=True)
         assert dataset.file_sha256 == told.stdout.split()[0]
 
 
 @pytest.mark.parametrize("change", [replace_by_invented_rows, write_into])
-def test_a_table_that_was_changed_is_not_released_and_the_charge_is_given_back(queued, settings, change, unread):
+def without_a_digest(dataset):
+    Dataset.objects.update(file_sha256="")
+
+
+@pytest.mark.parametrize("change", [replace_by_invented_rows, write_into, without_a_digest])
+def test_a_table_that_was_changed_is_not_released_and_the_charge_is_given_back(queued, fails, change, unread):
     change(queued.dataset)
-    until_it_ends(queued, settings)
-    assert queued.state == ReleaseState.FAILED
-    assert [each.kind for each in queued.entries.order_by("sequence")] == [EntryKind.CHARGE, EntryKind.RETURN]
-    assert set(Attempt.objects.values_list("opened_at", "failure")) == {(None, "TableChanged")}
+    assert fails(queued)
+    assert kinds(queued) == [EntryKind.CHARGE, EntryKind.RETURN]
+    assert {each.opened_at for each in Attempt.objects.all()} == {None}
+    assert {each.failure for each in Attempt.objects.all()} == {"TableChanged"}
     assert list(verification.verify(queued.dataset.budget)) == []
 
 
-def test_no_session_is_opened_on_a_table_that_was_changed(dataset, alice, settings, unread):
-    live = services.sessions.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="1")
-    services.releases.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
+def test_no_session_is_opened_and_no_certificate_made_from_a_table_that_was_changed(
+    published, dataset, alice, fails, carry_out, unread
+):
+    drafts = [
+        services.certificates.draft_certificate(of=published, by=alice, epsilon="0.1"),
+        services.sessions.draft_session(dataset=dataset, by=alice, title="Ask", epsilon="0.5"),
+    ]
+    queued = [carry_out(each, execute=False) for each in drafts]
     write_into(dataset)
-    until_it_ends(live, settings)
-    assert live.state == ReleaseState.FAILED
+    for each in queued:
+        assert fails(each)
+        assert kinds(each) == [EntryKind.CHARGE, EntryKind.RETURN]
     assert not Session.objects.exists()
 
 
@@ -108,20 +120,11 @@ def test_a_session_answers_nothing_from_a_table_that_was_changed(session, datase
     stored_tables.checked(dataset)
     write_into(dataset)
     with pytest.raises(services.release_inputs.Refusal, match="Nothing was answered and nothing is used up"):
-        services.sessions.ask_session(session=session, query=MEN, by=alice)
+        services.sessions.ask_session(session=session, query={"sex": ["male"]}, by=alice)
     assert not SessionAnswer.objects.exists()
 
 
-def test_a_certificate_is_not_made_from_a_table_that_was_changed(published, alice, settings, unread):
-    certificate = services.certificates.draft_certificate(of=published, by=alice, epsilon="0.1")
-    services.releases.submit_release(release=certificate, key=uuid.uuid4(), by=alice, send=False)
-    write_into(published.dataset)
-    until_it_ends(certificate, settings)
-    assert certificate.state == ReleaseState.FAILED
-    assert certificate.entries.filter(kind=EntryKind.RETURN).exists()
-
-
-def test_a_table_that_is_changed_while_it_is_read_is_not_published_and_the_charge_stays(queued, settings, monkeypatch):
+def test_a_table_that_is_changed_while_it_is_read_is_not_published_and_the_charge_stays(queued, fails, monkeypatch):
     run = runner.run
 
     def changed_meanwhile(*args, **kwargs):
@@ -130,18 +133,11 @@ def test_a_table_that_is_changed_while_it_is_read_is_not_published_and_the_charg
         return made
 
     monkeypatch.setattr(runner, "run", changed_meanwhile)
-    until_it_ends(queued, settings)
-    assert (queued.state, queued.result) == (ReleaseState.FAILED, None)
-    assert [each.kind for each in queued.entries.all()] == [EntryKind.CHARGE]
+    assert fails(queued)
+    assert (queued.result, kinds(queued)) == (None, [EntryKind.CHARGE])
 
 
-def test_a_table_of_which_no_digest_is_on_record_is_not_read(queued, settings, unread):
-    Dataset.objects.update(file_sha256="")
-    until_it_ends(queued, settings)
-    assert queued.state == ReleaseState.FAILED
-
-
-def test_a_session_hashes_its_table_once_and_a_run_each_time(session, dataset, alice, monkeypatch):
+def test_a_session_hashes_its_table_once_and_a_run_each_time(dataset, monkeypatch):
     monkeypatch.setattr(stored_tables, "_SETTLED_NS", -(10**12))
     hashed = hashed_by(monkeypatch)
     for _ in range(3):
@@ -149,9 +145,7 @@ def test_a_session_hashes_its_table_once_and_a_run_each_time(session, dataset, a
     assert hashed == [path_of(dataset)]
     stored_tables.checked(dataset)
     assert hashed == [path_of(dataset)] * 2
-
-
-def test_a_file_that_was_changed_just_now_is_hashed_again(dataset, monkeypatch):
+    # And each time where the file may have been changed just now.
     monkeypatch.setattr(stored_tables, "_SETTLED_NS", 10**15)
     hashed = hashed_by(monkeypatch)
     for _ in range(2):
@@ -171,9 +165,11 @@ def test_a_table_in_a_database_of_its_own_is_not_checked(dataset):
 
 
 def audit():
-    said, wrong = io.StringIO(), io.StringIO()
-    call_command("audit", stdout=said, stderr=wrong)
-    return said.getvalue()
+    """What the audit finds wrong."""
+    wrong = io.StringIO()
+    with pytest.raises(CommandError, match=r"faults? in tables and files"):
+        call_command("audit", stdout=io.StringIO(), stderr=wrong)
+    return wrong.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -182,16 +178,14 @@ def audit():
         (write_into, "is not the one that was stored"),
         (replace_by_invented_rows, "is not the one that was stored"),
         (lambda dataset: path_of(dataset).unlink(), "is missing"),
-        (lambda dataset: Dataset.objects.update(file_sha256=""), "not on record"),
+        (without_a_digest, "not on record"),
     ],
 )
 def test_the_audit_names_tables_that_are_missing_or_changed(dataset, change, said):
     change(dataset)
-    wrong = io.StringIO()
-    with pytest.raises(CommandError):
-        call_command("audit", stdout=io.StringIO(), stderr=wrong)
-    assert f"Survey ({dataset.pk})" in wrong.getvalue()
-    assert said in wrong.getvalue()
+    wrong = audit()
+    assert f"Survey ({dataset.pk})" in wrong
+    assert said in wrong
 
 
 def test_rows_that_were_deleted_are_not_missed(dataset, alice):
@@ -202,30 +196,29 @@ def test_rows_that_were_deleted_are_not_missed(dataset, alice):
 # Who can read the files
 
 
+def modes(*paths):
+    return {stat.S_IMODE(Path(each).stat().st_mode) for each in paths}
+
+
 def test_everything_that_is_written_is_for_the_site_s_account_alone(published, dataset, alice, upload_file, settings):
     received = services.uploads.receive_upload(owner=alice, title="Another", source=upload_file())
     scratch.limits()
-    for path in (received.location and uploads.incoming_folder() / received.location, path_of(dataset)):
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    for folder in (settings.TABLES_DIR, uploads.incoming_folder(), files.folder_of(published), settings.MARKS_DIR):
-        assert stat.S_IMODE(Path(folder).stat().st_mode) == 0o700
-    for path in files.folder_of(published).iterdir():
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    incoming, folder = uploads.incoming_folder(), files.folder_of(published)
+    assert received.location
+    assert modes(incoming / received.location, path_of(dataset), *folder.iterdir()) == {0o600}
+    assert modes(settings.TABLES_DIR, incoming, folder, settings.MARKS_DIR) == {0o700}
     assert list(private_files.open_to_others()) == []
 
 
-def test_a_looser_umask_changes_nothing_of_tables_and_results(make_dataset, make_queued):
+def test_a_looser_umask_changes_nothing_of_tables_and_results(ingest, make_dataset, make_draft, carry_out):
     before = os.umask(0)
     try:
-        release = make_queued(make_dataset())
-        assert services.execution.execute_release(release_id=release.pk)
+        table = path_of(ingest())
+        folder = files.folder_of(carry_out(make_draft(make_dataset())))
     finally:
         os.umask(before)
-    release.refresh_from_db()
-    for path in (path_of(release.dataset), *files.folder_of(release).iterdir()):
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    for folder in (path_of(release.dataset).parent, files.folder_of(release), files.folder_of(release).parent):
-        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert modes(table, *folder.iterdir()) == {0o600}
+    assert modes(table.parent, folder, folder.parent) == {0o700}
 
 
 @pytest.mark.parametrize("module", ["dpweb.wsgi", "dpweb.celery", "dpweb.settings"])
@@ -241,20 +234,17 @@ def test_every_way_in_sets_the_umask_before_anything_is_written(module, tmp_path
 def test_the_audit_names_files_that_others_can_read_and_an_upgrade_tightens_them(dataset, settings):
     path_of(dataset).chmod(0o644)
     path_of(dataset).parent.chmod(0o755)
-    wrong = io.StringIO()
-    with pytest.raises(CommandError, match="2 faults in tables and files"):
-        call_command("audit", stdout=io.StringIO(), stderr=wrong)
-    assert f"{path_of(dataset)}: others can read it" in wrong.getvalue()
+    wrong = audit()
+    for path in (path_of(dataset), path_of(dataset).parent):
+        assert f"{path}: others can read it" in wrong
     assert private_files.make_private() == []
     assert list(private_files.open_to_others()) == []
-    assert audit()
-
-
-def test_static_files_stay_readable(settings):
+    call_command("audit", stdout=io.StringIO())
+    # Static files are for everybody.
     settings.STATIC_ROOT = Path(settings.DATA_DIR) / "static"
-    private_files.private_folder(settings.DATA_DIR)
-    settings.STATIC_ROOT.mkdir(mode=0o755)
+    settings.STATIC_ROOT.mkdir(parents=True)
     settings.STATIC_ROOT.chmod(0o755)
+    Path(settings.DATA_DIR).chmod(0o700)
     assert list(private_files.open_to_others()) == []
 
 
@@ -294,36 +284,23 @@ OUTSIDE = [
 ]
 
 
-@pytest.fixture
-def worker_connection(dataset, opens_tables):
-    return query.open_table(stored_tables.checked(dataset).location, limits=scratch.limits()).connection
-
-
-def test_a_worker_s_connection_reaches_its_table_and_nothing_else(worker_connection, dataset, tmp_path):
-    pyarrow.parquet.write_table(pa.table({"a": [1]}), tmp_path / "beside.parquet")
-    for statement in OUTSIDE:
-        with pytest.raises(engine_ingest.duckdb.Error):
-            pytest.fail(f"{statement}: {worker_connection.execute(statement.format(folder=tmp_path)).fetchall()}")
-    assert worker_connection.execute(f"SELECT count(*) FROM '{path_of(dataset)}'").fetchone() == (200,)
-    assert {path.name for path in tmp_path.glob("out*")} == set()
-
-
-def test_a_worker_s_connection_sees_no_variable_of_the_program(worker_connection):
-    people = pa.table({"a": [1]})
-    assert people.num_rows == 1
-    with pytest.raises(engine_ingest.duckdb.CatalogException):
-        worker_connection.execute("SELECT * FROM people")
-
-
-def test_memory_and_the_folder_for_what_does_not_fit_are_those_of_the_settings(dataset, settings, opens_tables):
+def test_a_worker_s_connection_reaches_its_table_and_nothing_else(dataset, settings, opens_tables, tmp_path):
     settings.DUCKDB_MEMORY_LIMIT = "123MiB"
-    connection = query.open_table(table_path(dataset), limits=scratch.limits()).connection
+    connection = query.open_table(stored_tables.checked(dataset).location, limits=scratch.limits()).connection
+    beside = pa.table({"a": [1]})
+    pyarrow.parquet.write_table(beside, tmp_path / "beside.parquet")
+    # Not even a variable of the program.
+    for statement in (*OUTSIDE, "SELECT * FROM beside"):
+        with pytest.raises(engine_ingest.duckdb.Error):
+            pytest.fail(f"{statement}: {connection.execute(statement.format(folder=tmp_path)).fetchall()}")
+    assert connection.execute(f"SELECT count(*) FROM '{path_of(dataset)}'").fetchone() == (200,)
+    assert {path.name for path in tmp_path.glob("out*")} == set()
     said = dict(connection.execute("SELECT name, value FROM duckdb_settings()").fetchall())
     assert said["memory_limit"] == "123.0 MiB"
     folder = Path(said["temp_directory"])
     assert folder.parent == Path(settings.DATA_DIR) / "tmp"
     assert str(os.getpid()) in folder.name
-    assert [stat.S_IMODE(each.stat().st_mode) for each in (folder, folder.parent)] == [0o700] * 2
+    assert modes(folder, folder.parent) == {0o700}
 
 
 def test_what_dead_processes_put_aside_is_deleted_and_what_is_in_use_is_not(settings):
@@ -340,16 +317,10 @@ def test_what_dead_processes_put_aside_is_deleted_and_what_is_in_use_is_not(sett
 # An upgrade
 
 
-def test_an_upgrade_notes_the_files_that_are_there(dataset):
-    import importlib
-
-    from django.apps import apps
-
-    migration = importlib.import_module("releases.migrations.0025_attempts")
-    Dataset.objects.update(file_sha256="")
-    missing = services.datasets.ingest_dataset(owner=dataset.owner, title="Gone", source=path_of(dataset))
+def test_an_upgrade_notes_the_files_that_are_there(dataset, ingest):
+    missing = ingest()
     Dataset.objects.update(file_sha256="")
     path_of(missing).unlink()
-    migration.note_the_files(apps, None)
+    importlib.import_module("releases.migrations.0025_attempts").note_the_files(apps, None)
     assert Dataset.objects.get(pk=dataset.pk).file_sha256 == files.sha256_of(path_of(dataset))
     assert Dataset.objects.get(pk=missing.pk).file_sha256 == ""

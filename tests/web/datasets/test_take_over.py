@@ -11,11 +11,11 @@ from django.contrib.auth.models import Group
 from django.urls import reverse
 
 from releases import services
-from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.errors import InvalidInput
 from releases.models import AuditEvent, Dataset
-from tests.web.conftest import COLUMNS, give
+from tests.web.conftest import COLUMNS
+from tests.web.datasets.conftest import ask_for
 from tests.web.pages import body, words
 
 pytestmark = pytest.mark.django_db
@@ -41,17 +41,23 @@ def source(alice, make_dataset):
 
 
 @pytest.fixture
-def following(alice, upload_file, group):
+def following(ingest, group):
     """Next year's: without the sexes, with towns; nothing is declared."""
-    return services.datasets.ingest_dataset(owner=alice, title="Next year", source=upload_file(NEXT), group=group)
+    return ingest(NEXT, "Next year", group=group)
 
 
 def page_of(dataset, source=None):
     return reverse("take_over", args=[dataset.pk]) + (f"?source={source.pk}" if source is not None else "")
 
 
-def take(client, dataset, source, people="other"):
-    return client.post(page_of(dataset), {"source": str(source.pk), "people": people}, follow=True)
+def send(client, dataset, source, people="other", **more):
+    return client.post(page_of(dataset), {"source": getattr(source, "pk", source), "people": people}, **more)
+
+
+@pytest.fixture
+def take(as_, alice):
+    """What alice is shown after she has pressed the button."""
+    return lambda dataset, source, people="other": send(as_(alice), dataset, source, people, follow=True)
 
 
 def now(dataset):
@@ -64,7 +70,7 @@ def fact(response, name):
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", found[1])).strip() if found else None
 
 
-def test_it_takes_columns_protection_and_texts_in_one_step_and_says_what_differs(source, following, as_, alice):
+def test_it_takes_columns_protection_and_texts_in_one_step_and_says_what_differs(source, following, as_, alice, take):
     """Each part leaves an event, as if it was declared by hand."""
     client = as_(alice)
     for page in ("dataset_detail", "columns"):
@@ -76,7 +82,7 @@ def test_it_takes_columns_protection_and_texts_in_one_step_and_says_what_differs
     assert "Who was asked, and when." in fact(before, "What the table is")
     assert now(following).declared is None
     first = AuditEvent.objects.order_by("-pk").first().pk
-    after = take(client, following, source)
+    after = take(following, source)
     assert after.redirect_chain == [(page_of(following, source), 302)]
     assert fact(after, "Columns declared alike") == "age, decade"
     assert fact(after, "Declared there, not in this table") == "sex"
@@ -89,26 +95,18 @@ def test_it_takes_columns_protection_and_texts_in_one_step_and_says_what_differs
     assert taken.description == "Who was asked, and when."
     assert taken.column_notes == {"age": {"description": "at the interview", "unit": "years"}}
     events = AuditEvent.objects.filter(pk__gt=first)
-    assert {(each.action, str(each.actor), each.name) for each in events} == {("declare", "alice", "Next year")}
-    assert events.count() == 4
+    assert [(each.action, str(each.actor), each.name) for each in events] == [("declare", "alice", "Next year")] * 4
 
 
-def test_tables_about_the_same_people_share_one_budget(source, following, as_, alice):
-    after = take(as_(alice), following, source, people="same")
+def test_tables_about_the_same_people_share_one_budget_and_without_an_answer_nothing_is_taken(
+    source, following, as_, alice, take
+):
+    for people in ("", "some"):
+        assert send(as_(alice), following, source, people).status_code == 400
+        assert (now(following).declared, now(following).budget) == (None, None)
+    after = take(following, source, people="same")
     assert now(following).budget == source.budget
     assert "the same, with one budget for both" in fact(after, "Protection")
-
-
-NO_ANSWERS = ["", "some"]
-
-
-def test_it_is_asked_whether_the_people_are_the_same_and_nothing_is_taken_without_an_answer(
-    source, following, as_, alice
-):
-    for people in NO_ANSWERS:
-        answer = as_(alice).post(page_of(following), {"source": str(source.pk), "people": people})
-        assert answer.status_code == 400
-        assert (now(following).declared, now(following).budget) == (None, None)
 
 
 def test_where_the_protection_is_declared_after_the_page_was_made_it_is_not_taken_unasked(
@@ -121,12 +119,10 @@ def test_where_the_protection_is_declared_after_the_page_was_made_it_is_not_take
     assert 'name="people"' in body(as_(alice).get(page_of(following, source)))
 
 
-def test_where_the_column_that_tells_people_apart_is_missing_the_rest_is_taken_and_that_is_said(
-    source, alice, upload_file, as_
-):
-    other = services.datasets.ingest_dataset(owner=alice, title="No ids", source=upload_file(b"age,sex\n30,f\n"))
+def test_where_the_column_that_tells_people_apart_is_missing_the_rest_is_taken_and_that_is_said(source, ingest, take):
+    other = ingest(b"age,sex\n30,f\n")
     for people in ("other", "same"):
-        after = take(as_(alice), other, source, people=people)
+        after = take(other, source, people)
         assert "The protection was not taken." in words(after)
         assert "'person' is not a column of the table" in words(after)
         assert "not declared" in fact(after, "Protection")
@@ -134,21 +130,18 @@ def test_where_the_column_that_tells_people_apart_is_missing_the_rest_is_taken_a
     assert [each["name"] for each in now(other).declared] == ["age", "sex", "decade"]
 
 
-def test_what_is_said_here_already_stays_and_what_is_declared_otherwise_is_replaced(source, following, as_, alice):
-    services.datasets.declare_universe(
-        dataset=following,
-        columns=[
-            {"name": "age", "type": "integer", "edges": [0, 99]},
-            {"name": "town", "type": "categorical", "categories": ["Graz", "Wien"]},
-        ],
-    )
-    services.codebooks.describe_dataset(
-        dataset=following, notes={"age": {"unit": "y"}, "town": {"unit": "t"}}, description="Own words."
-    )
+def test_what_is_said_here_already_stays_and_what_is_declared_otherwise_is_replaced(
+    source, following, as_, alice, take
+):
+    ages = {"name": "age", "type": "integer", "edges": [0, 99]}
+    towns = {"name": "town", "type": "categorical", "categories": ["Graz", "Wien"]}
+    services.datasets.declare_universe(dataset=following, columns=[ages, towns])
+    notes = {"age": {"unit": "y"}, "town": {"unit": "t"}}
+    services.codebooks.describe_dataset(dataset=following, notes=notes, description="Own words.")
     before = as_(alice).get(page_of(following, source))
     assert fact(before, "Columns declared in another way here") == "age: they would be declared as there"
     assert fact(before, "What the table is") == "There: Who was asked, and when. Here, and it stays: Own words."
-    take(as_(alice), following, source)
+    take(following, source)
     taken = now(following)
     assert [each["name"] for each in taken.declared] == ["age", "town", "decade"]
     assert taken.declared[0]["edges"] == [18, 25, 35, 45, 55, 65]
@@ -156,25 +149,30 @@ def test_what_is_said_here_already_stays_and_what_is_declared_otherwise_is_repla
     assert taken.column_notes == {"age": {"unit": "y", "description": "at the interview"}, "town": {"unit": "t"}}
 
 
-def test_a_table_that_has_a_budget_of_another_meaning_keeps_it(source, following, as_, alice):
-    services.datasets.declare_universe(dataset=following, columns=COLUMNS[:1])
+@pytest.mark.parametrize(
+    ("is_shared", "why"),
+    [
+        (False, "cannot be changed once a budget was asked for"),
+        (True, "is about the people of another table too, so its protection stays as it is"),
+    ],
+    ids=["a budget of another meaning", "a budget shared with a third table"],
+)
+def test_a_table_whose_budget_is_not_its_own_to_change_keeps_its_protection(
+    source, following, ingest, alice, take, is_shared, why
+):
+    protected = ingest(b"age,sex\n1,f\n") if is_shared else following
     services.datasets.declare_protection(
-        dataset=following, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE, by=alice
+        dataset=protected, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE, by=alice
     )
-    services.budgets.request_budget(dataset=following, epsilon="1", delta="0", policy=Policy.PURE, reason="", by=alice)
-    after = take(as_(alice), following, source)
+    if is_shared:
+        services.datasets.join_population(dataset=following, other=protected, by=alice)
+    else:
+        ask_for(following, alice)
+    after = take(following, source)
     assert "The protection was not taken." in words(after)
-    assert "cannot be changed once a budget was asked for" in words(after)
-    assert now(following).budget.privacy_unit == PrivacyUnit()
-
-
-def test_a_table_that_shares_a_budget_with_a_third_keeps_its_protection(source, following, make_dataset, alice, as_):
-    third = make_dataset(epsilon="", content=b"age,sex\n1,f\n")
-    services.datasets.join_population(dataset=following, other=third, by=alice)
-    after = take(as_(alice), following, source)
-    assert "is about the people of another table too, so its protection stays as it is" in words(after)
-    assert now(third).budget.privacy_unit == PrivacyUnit()
-    assert now(following).budget == now(third).budget
+    assert why in words(after)
+    assert (now(protected).budget.unit, now(protected).budget.neighbours) == ({"kind": "row"}, "replace")
+    assert now(following).budget == now(protected).budget
 
 
 def test_a_table_that_was_charged_for_takes_nothing_over(source, published, as_, alice):
@@ -183,14 +181,14 @@ def test_a_table_that_was_charged_for_takes_nothing_over(source, published, as_,
     assert "Privacy was charged for this table already." in words(page)
     assert "Take over from Survey" not in words(page)
     before = now(charged).declared
-    answer = as_(alice).post(page_of(charged), {"source": str(source.pk), "people": "other"})
+    answer = send(as_(alice), charged, source)
     assert answer.status_code == 400
     assert "takes nothing over. Privacy was charged for this table already." in words(answer)
     assert now(charged).declared == before
 
 
 def test_what_a_release_learned_from_the_other_table_s_rows_is_not_taken_and_that_is_said(
-    make_dataset, carry_out, alice, as_, upload_file, group
+    make_dataset, carry_out, alice, as_, ingest, group, take
 ):
     rows = b"age,sex,wage\n" + b"".join(f"30,f,{1200 + each}.5\n".encode() for each in range(400))
     wages = make_dataset(content=rows, epsilon="100")
@@ -199,33 +197,25 @@ def test_what_a_release_learned_from_the_other_table_s_rows_is_not_taken_and_tha
     given = {"inside": services.release_inputs.read_beta("0.9"), "decimals": 1, "epsilon": "20", "by": alice}
     given |= {"column": "wage", "lowest": Decimal(0), "highest": Decimal(1_000_000)}
     release = carry_out(services.learning.learn_range(dataset=now(wages), **given))
-    release.refresh_from_db()
     notes = release.result["receipt"]["notes"]
     wage["edges"] = [float(notes["lowest"]), float(notes["highest"])]
     services.datasets.declare_universe(dataset=now(wages), columns=[COLUMNS[1], wage])
-    later = services.datasets.ingest_dataset(
-        owner=alice, title="Later", source=upload_file(b"age,sex,wage\n30,f,1200.5\n"), group=group
-    )
-    page = as_(alice).get(page_of(later, wages))
-    said = fact(page, "Columns that cannot be taken")
+    later = ingest(b"age,sex,wage\n30,f,1200.5\n", group=group)
+    said = fact(as_(alice).get(page_of(later, wages)), "Columns that cannot be taken")
     assert said.startswith("wage: learned from the rows of Survey by the release Range of wage.")
-    take(as_(alice), later, now(wages))
+    take(later, now(wages))
     assert [each["name"] for each in now(later).declared] == ["sex"]
 
 
 def test_only_declared_tables_of_the_person_or_of_the_same_group_are_offered(
-    source, following, alice, bob, charlie, upload_file, as_
+    source, following, alice, bob, charlie, ingest, as_
 ):
     other_group = Group.objects.create(name="Other team")
     bob.groups.add(other_group)
-    give(charlie, "curator")
     strangers = [
-        services.datasets.ingest_dataset(owner=owner, title=title, source=upload_file(NEXT), group=of)
-        for owner, title, of in (
-            (charlie, "Charlie's", None),
-            (charlie, "Another team's", other_group),
-            (bob, "Bob's own", None),
-        )
+        ingest(NEXT, "Charlie's", owner=charlie),
+        ingest(NEXT, "Another team's", owner=charlie, group=other_group),
+        ingest(NEXT, "Bob's own", owner=bob),
     ]
     for each in strangers:
         services.datasets.declare_universe(dataset=each, columns=COLUMNS[:1])
@@ -238,27 +228,23 @@ def test_only_declared_tables_of_the_person_or_of_the_same_group_are_offered(
     assert offered(bob) == ["Bob&#x27;s own", "Survey"]
     for each in strangers:
         assert as_(alice).get(page_of(following, each)).status_code == 404
-        assert as_(alice).post(page_of(following), {"source": str(each.pk), "people": "other"}).status_code == 404
+        assert send(as_(alice), following, each).status_code == 404
     assert as_(bob).get(page_of(following, strangers[1])).status_code == 404, "of a group that does not work on both"
     assert as_(alice).get(page_of(following, following)).status_code == 404
     assert as_(alice).get(f"{page_of(following)}?source={uuid.uuid4()}").status_code == 404
-    assert as_(charlie).post(page_of(following), {"source": str(source.pk), "people": "other"}).status_code == 404
+    assert send(as_(charlie), following, source).status_code == 404
     assert now(following).declared is None
 
 
-NO_TABLES = ["", "x", "\u0000"]
-
-
-def test_without_a_table_that_can_be_named_the_tables_are_listed_and_nothing_is_taken(source, following, as_, alice):
-    for named in NO_TABLES:
+def test_without_a_table_that_can_be_named_or_one_of_the_columns_nothing_is_taken(
+    source, following, as_, alice, ingest
+):
+    for named in ("", "x", "\u0000"):
         assert as_(alice).get(page_of(following), {"source": named}).status_code in (200, 400)
-        assert as_(alice).post(page_of(following), {"source": named, "people": "other"}).status_code == 400
+        assert send(as_(alice), following, named).status_code == 400
         assert now(following).declared is None
-
-
-def test_a_table_without_one_of_the_columns_is_refused(source, alice, upload_file, as_):
-    weather = services.datasets.ingest_dataset(owner=alice, title="Weather", source=upload_file(b"rain,sun\n1,2\n"))
-    answer = as_(alice).post(page_of(weather), {"source": str(source.pk), "people": "other"})
+    weather = ingest(b"rain,sun\n1,2\n")
+    answer = send(as_(alice), weather, source)
     assert answer.status_code == 400
     assert "'Survey' declares no column that can be taken for this table" in words(answer)
     assert now(weather).budget is None
@@ -273,13 +259,12 @@ def test_what_breaks_a_rule_of_this_table_takes_nothing(source, following, alice
     assert not AuditEvent.objects.filter(name="Next year", action="declare").exists()
 
 
-def test_nothing_depends_on_the_rows_of_either_table(source, alice, upload_file, as_, group):
+def test_nothing_depends_on_the_rows_of_either_table(source, ingest, take, group):
     """Two tables of the same columns and other rows: the same page, but for what names them."""
     pages = []
     for rows in (b"p1,30,Graz\n", b"p9,999,nowhere\np9,,\n" * 50):
-        content = b"person,age,town\n" + rows
-        each = services.datasets.ingest_dataset(owner=alice, title="Next", source=upload_file(content), group=group)
-        shown = body(take(as_(alice), each, source))
+        each = ingest(b"person,age,town\n" + rows, "Next", group=group)
+        shown = body(take(each, source))
         shown = re.sub(r'csrfmiddlewaretoken" value="\w+"|nonce="[^"]*"', "", shown.replace(str(each.pk), "ID"))
         pages.append(re.sub(r'<select id="source".*?</select>', "", shown, flags=re.DOTALL))
     assert pages[0] == pages[1]

@@ -6,6 +6,7 @@ import logging
 from datetime import timedelta
 
 import pytest
+from celery import current_app
 from django.contrib.sessions.models import Session as BrowserSession
 from django.db import connection, connections
 from django.db.migrations.recorder import MigrationRecorder
@@ -16,17 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from releases import services
 from releases.middleware import probes
-from releases.models import (
-    AuditAction,
-    AuditEvent,
-    Budget,
-    BudgetRequest,
-    Dataset,
-    Release,
-    ReleaseRequest,
-    Session,
-    Upload,
-)
+from releases.models import AuditAction, AuditEvent, Budget, BudgetRequest, Release, ReleaseRequest, Session, Upload
 
 pytestmark = pytest.mark.django_db
 
@@ -52,11 +43,6 @@ def figures(client, settings):
     return read
 
 
-@pytest.fixture
-def somebody_signed_in(as_, alice):
-    return as_(alice)
-
-
 def test_a_part_that_fails_is_named_and_nothing_else_is_told(client, monkeypatch, caplog):
     assert client.get("/readyz").json() == dict.fromkeys(PARTS, "ok")
     for name in PARTS:
@@ -73,11 +59,6 @@ def test_a_part_that_fails_is_named_and_nothing_else_is_told(client, monkeypatch
     assert "secret" not in caplog.text
 
 
-def test_a_migration_that_was_not_applied_is_noticed(client):
-    MigrationRecorder(connection).record_unapplied("releases", "0022_mixed_orders")
-    assert client.get("/readyz").json()["migrations"] == "failing"
-
-
 def test_a_database_that_is_away_is_noticed(client, monkeypatch):
     def away(*_):
         raise connections["default"].Database.OperationalError("no route to host")
@@ -89,18 +70,14 @@ def test_a_database_that_is_away_is_noticed(client, monkeypatch):
     assert answer.json()["marks"] == "ok"
 
 
-def test_a_broker_and_a_cache_that_are_away_are_noticed(client, settings, monkeypatch):
-    from celery import current_app
-
-    monkeypatch.setattr(current_app.conf, "broker_write_url", "redis://127.0.0.1:1/0")
-    settings.CELERY_BROKER_URL = "redis://127.0.0.1:1/0"
-    settings.CACHES = {
-        "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": "redis://127.0.0.1:1/1"}
-    }
-    found = client.get("/readyz").json()
-    assert found["broker"] == "failing"
-    assert found["cache"] == "failing"
-    assert found["database"] == "ok"
+def test_a_migration_that_was_not_applied_a_broker_and_a_cache_that_are_away_are_noticed(client, settings, monkeypatch):
+    MigrationRecorder(connection).record_unapplied("releases", "0022_mixed_orders")
+    away, backend = "redis://127.0.0.1:1/0", "django.core.cache.backends.redis.RedisCache"
+    monkeypatch.setattr(current_app.conf, "broker_write_url", away)
+    settings.CELERY_BROKER_URL = away
+    settings.CACHES = {"default": {"BACKEND": backend, "LOCATION": away}}
+    failing = dict.fromkeys(("migrations", "broker", "cache"), "failing")
+    assert client.get("/readyz").json() == dict.fromkeys(PARTS, "ok") | failing
 
 
 def test_a_marks_folder_that_cannot_be_written_is_noticed_and_a_lost_one_is_not_made_anew(client, settings, tmp_path):
@@ -116,22 +93,14 @@ def test_a_marks_folder_that_cannot_be_written_is_noticed_and_a_lost_one_is_not_
     assert client.get("/readyz").json()["marks"] == "failing"
 
 
-def test_without_a_token_in_the_settings_there_are_no_metrics(client, settings):
-    settings.METRICS_TOKEN = ""
-    for shown in ({}, {"Authorization": "Bearer "}, {"Authorization": "Bearer x"}):
-        assert client.get("/metrics", headers=shown).status_code == 404
-
-
-NO_TOKENS = [None, "Bearer ", "Bearer wrong", TOKEN, f"Basic {TOKEN}", f"Bearer {TOKEN}x", "é"]
-
-
-def test_metrics_are_for_whoever_shows_the_token(client, settings, sofia, as_):
-    for shown in NO_TOKENS:
+def test_metrics_are_for_whoever_shows_the_token_and_without_one_in_the_settings_there_are_none(settings, sofia, as_):
+    for shown in (None, "Bearer ", "Bearer wrong", TOKEN, f"Basic {TOKEN}", f"Bearer {TOKEN}x", "é"):
+        headers = {"Authorization": shown} if shown is not None else {}
         settings.METRICS_TOKEN = TOKEN
-        answer = as_(sofia).get("/metrics", headers={"Authorization": shown} if shown is not None else {})
-        assert answer.status_code == 401
-        assert answer["WWW-Authenticate"] == "Bearer"
-        assert answer.content == b""
+        answer = as_(sofia).get("/metrics", headers=headers)
+        assert (answer.status_code, answer["WWW-Authenticate"], answer.content) == (401, "Bearer", b"")
+        settings.METRICS_TOKEN = ""
+        assert as_(sofia).get("/metrics", headers=headers).status_code == 404
 
 
 def test_the_queue_is_told_by_its_length_and_the_age_of_its_oldest(figures, make_queued, dataset, sofia):
@@ -165,16 +134,15 @@ def test_what_waits_and_what_was_tried_and_refused_is_counted_from_the_database(
     ReleaseRequest.objects.create(release=draft, key=draft.pk, epsilon="1", requested_by=alice, state="denied")
     AuditEvent.objects.create(action=AuditAction.SIGN_IN_FAILED)
     found = figures()
-    assert found["dpweb_uploads_waiting",] == 2
     assert 300 <= found["dpweb_uploads_oldest_seconds",] < 900
-    assert found["dpweb_attempts_total", "release"] == 2
-    assert found["dpweb_attempts_total", "closing"] == 1
-    assert found["dpweb_attempts_total", "upload"] == 6
-    assert found["dpweb_refusals_total", "budget"] == 2
-    assert found["dpweb_refusals_total", "release"] == 1
-    assert found["dpweb_refusals_total", "sign-in"] == 1
-    assert found["dpweb_reviews_waiting", "budget"] == 1
-    assert found["dpweb_reviews_waiting", "release"] == 0
+    expected = {("dpweb_uploads_waiting",): 2}
+    for name, numbers in (
+        ("dpweb_attempts_total", {"release": 2, "closing": 1, "upload": 6}),
+        ("dpweb_refusals_total", {"budget": 2, "release": 1, "sign-in": 1}),
+        ("dpweb_reviews_waiting", {"budget": 1, "release": 0}),
+    ):
+        expected |= {(name, kind): number for kind, number in numbers.items()}
+    assert {key: found[key] for key in expected} == expected
 
 
 def test_the_figures_are_the_same_for_every_table(figures, make_queued, make_dataset, upload_file, alice, read_uploads):
@@ -206,18 +174,15 @@ def test_asking_costs_the_same_however_much_there_is(figures, make_queued, datas
         figures()
     assert len(few) == len(many) <= 14
     assert not any("releases_dataset" in query["sql"] and "columns" in query["sql"] for query in many)
-    assert Dataset.objects.exists()
     assert not BrowserSession.objects.exists()
 
 
 @pytest.mark.parametrize("address", ["/healthz", "/readyz", "/metrics"])
-def test_a_probe_answers_by_any_name_without_https_to_reading_alone_and_sets_no_cookie(
-    somebody_signed_in, settings, address
-):
+def test_a_probe_answers_by_any_name_without_https_to_reading_alone_and_sets_no_cookie(as_, alice, settings, address):
     """A balancer asks by a machine's address, inside the proxy."""
     settings.METRICS_TOKEN, settings.SECURE_SSL_REDIRECT = TOKEN, True
     shown = {"Authorization": f"Bearer {TOKEN}", "Host": "10.1.2.3:8000"}
-    for client in (somebody_signed_in, Client()):
+    for client in (as_(alice), Client()):
         with CaptureQueriesContext(connection) as queries:
             answer = client.get(address, headers=shown)
         assert answer.status_code == 200

@@ -53,16 +53,12 @@ def test_a_pure_release_says_its_epsilon_and_whom_it_protects(published, entry_o
     assert deployment["privacy_loss"]["privacy_parameters"] == {"epsilon": float(receipt["cost"]["pure"]["epsilon"])}
     assert deployment["privacy_loss"]["privacy_unit_details"].endswith("differ by one that is added or removed.")
     assert deployment["implementation"]["utility"] == receipt["bound"]["sentence"]
-    assert (
-        reverse("receipt", args=[published.pk])
-        in (deployment["administrative"]["evidence_sources"]["receipt"]["misc"]["url"])
-    )
+    evidence = deployment["administrative"]["evidence_sources"]["receipt"]["misc"]["url"]
+    assert reverse("receipt", args=[published.pk]) in evidence
 
 
-def test_a_release_with_gaussian_noise_says_its_rho(dataset, make_queued, entry_of):
-    release = make_queued(dataset, mechanism="gaussian-queries", epsilon="1", delta="0.000001")
-    assert services.execution.execute_release(release_id=release.pk)
-    release.refresh_from_db()
+def test_a_release_with_gaussian_noise_says_its_rho(dataset, make_draft, carry_out, entry_of):
+    release = carry_out(make_draft(dataset, mechanism="gaussian-queries", epsilon="1", delta="0.000001"))
     deployment = entry_of(release)["deployment"]
     assert deployment["dp_variant"]["variant_name"] == "Zero-concentrated DP"
     rho = float(release.result["receipt"]["cost"]["concentrated"]["rho"])
@@ -71,11 +67,9 @@ def test_a_release_with_gaussian_noise_says_its_rho(dataset, make_queued, entry_
     assert "Approximate DP: epsilon 0.999999999989, delta 0.000001." in details
 
 
-def test_a_title_that_is_no_plain_text_stays_one_line_of_yaml(dataset, make_queued, entry_of):
-    title = 'Health: "all" of it # really\n- and: more'
-    release = make_queued(dataset)
+def test_a_title_that_is_no_plain_text_stays_one_line_of_yaml(queued, entry_of):
     # As one that was stored before titles had to be of one line.
+    title = 'Health: "all" of it # really\n- and: more'
     Release.objects.update(title=title)
-    assert services.execution.execute_release(release_id=release.pk)
-    release.refresh_from_db()
-    assert entry_of(release)["deployment"]["basic"]["name"].startswith(release.title)
+    assert services.execution.execute_release(release_id=queued.pk)
+    assert entry_of(Release.objects.get())["deployment"]["basic"]["name"].startswith(title)

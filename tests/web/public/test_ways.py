@@ -16,27 +16,13 @@ from releases.planning import methods
 from tests.web.pages import body, field_value, words
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
+REPLACE = NeighbouringRelation.REPLACE
 
 
 @pytest.fixture
 def show(as_, charlie):
     """Anybody who is signed in may look: there is nothing of anybody's in it."""
     return lambda **numbers: as_(charlie).get(reverse("ways"), numbers)
-
-
-def described(bound):
-    return theory.describe(bound.way, is_pure=bound.is_pure, neighbours=NeighbouringRelation.REPLACE)
-
-
-@pytest.mark.django_db
-def test_where_rows_come_and_go_it_begins_with_what_one_row_changes_then(show):
-    shown = show(neighbours="add_remove")
-    numbers = methods.sample_numbers(NeighbouringRelation.ADD_REMOVE)
-    assert field_value(shown, "changed") == str(numbers.changed) == "55"
-    assert "n is private" in words(shown)
-    for each in theory.bounds(numbers):
-        assert f"±\u00a0{methods.count_text(each.alpha)}" in body(shown)
-    assert show(neighbours="both").status_code == 400
 
 
 BROKEN = [
@@ -87,13 +73,19 @@ def test_the_command_takes_other_numbers_and_refuses_bad_ones(tmp_path):
 
 @pytest.mark.django_db
 def test_it_begins_with_the_sample_s_numbers_and_shows_every_bound_and_every_crossing(show):
-    shown = show()
+    shown, private = show(), show(neighbours="add_remove")
     numbers = methods.sample_numbers()
     typed = [field_value(shown, name) for name in ("rows", "cells", "queries", "changed")]
     assert typed == ["8802", "290304", "733", "110"]
     for each in theory.bounds(numbers):
         assert f"±\u00a0{methods.count_text(each.alpha)}" in body(shown)
-        assert described(each).source in words(shown)
+        assert theory.describe(each.way, is_pure=each.is_pure, neighbours=REPLACE).source in words(shown)
+    # Where rows come and go it begins with what one row changes then.
+    assert field_value(private, "changed") == "55"
+    assert "n is private" in words(private)
+    for each in theory.bounds(methods.sample_numbers(NeighbouringRelation.ADD_REMOVE)):
+        assert f"±\u00a0{methods.count_text(each.alpha)}" in body(private)
+    assert show(neighbours="both").status_code == 400
     assert body(shown).count("<math") == 16
     assert body(shown).count('<svg class="ways-chart"') == 4
     for axis, is_pure in itertools.product(Axis, (True, False)):

@@ -46,12 +46,8 @@ def test_arranging_keeps_exactly_the_rows_with_the_word_and_puts_them_in_order(r
 
 def test_labels_are_sorted_as_they_were_declared_and_not_by_alphabet():
     rows = [Answer(labels=(label,), estimate=1.0) for label in ("5", "10", "0", "10")]
-    assert [row.labels[0] for row in Arrangement.read("0", "label0", "", labels=1).apply(rows)] == [
-        "5",
-        "10",
-        "10",
-        "0",
-    ]
+    arranged = Arrangement.read("0", "label0", "", labels=1).apply(rows)
+    assert [row.labels[0] for row in arranged] == ["5", "10", "10", "0"]
 
 
 @given(SORTS, st.text(max_size=10))

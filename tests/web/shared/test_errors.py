@@ -14,15 +14,15 @@ from tests.web.pages import body, inline_code, words
 pytestmark = pytest.mark.django_db
 
 
-def test_pages_are_made_as_for_real_and_not_for_developers():
-    assert not settings.DEBUG
-
-
 def test_a_page_that_is_not_there(client):
+    """Pages are made as for real and not for developers."""
+    assert not settings.DEBUG
     response = client.get("/nothing/here/")
     assert response.status_code == 404
     assert "There is nothing here" in words(response)
     assert "nothing/here" not in body(response)
+    for address in ("/datasets/not-a-number/", "/releases/%00/", "/datasets/%ff/"):
+        assert client.get(address).status_code == 404, address
 
 
 def failing(monkeypatch, error):
@@ -32,22 +32,11 @@ def failing(monkeypatch, error):
     monkeypatch.setattr(catalogue.Release.objects, "for_catalogue", fail, raising=False)
 
 
-def test_a_form_without_a_token(alice):
-    client = Client(enforce_csrf_checks=True)
-    client.force_login(alice)
-    response = client.post("/datasets/new/", {"title": "x"})
-    assert response.status_code == 403
-    assert "Nothing was changed." in words(response)
-
-
-def test_something_that_may_not_be_done(client, monkeypatch):
+def test_something_that_may_not_be_done_or_went_wrong_says_nothing_of_what(client, monkeypatch, django_db_blocker):
     failing(monkeypatch, PermissionDenied("a private detail"))
     response = client.get("/catalogue/")
     assert response.status_code == 403
     assert "private detail" not in body(response)
-
-
-def test_something_that_went_wrong_says_nothing_of_what(client, monkeypatch):
     failing(monkeypatch, RuntimeError("the row of Ann, 31, income 40000"))
     client.raise_request_exception = False
     response = client.get("/catalogue/")
@@ -55,15 +44,9 @@ def test_something_that_went_wrong_says_nothing_of_what(client, monkeypatch):
     assert "Something went wrong here" in words(response)
     assert "Ann" not in body(response)
     assert "Traceback" not in body(response)
-
-
-def test_the_page_for_our_own_mistakes_needs_no_database(client, monkeypatch, django_db_blocker):
-    failing(monkeypatch, RuntimeError)
-    client.raise_request_exception = False
     with django_db_blocker.block():
-        response = client.get("/catalogue/")
-    assert response.status_code == 500
-    assert "Something went wrong here" in words(response)
+        again = client.get("/catalogue/")
+    assert (again.status_code, words(again)) == (500, words(response)), "it needs no database"
 
 
 def test_a_request_that_cannot_be_read(client):
@@ -73,23 +56,20 @@ def test_a_request_that_cannot_be_read(client):
     assert "elsewhere" not in body(response)
 
 
-def test_a_form_of_too_many_fields(as_, alice, draft, settings):
-    settings.DATA_UPLOAD_MAX_NUMBER_FIELDS = 10
-    response = as_(alice).post(reverse("questions", args=[draft.pk]), {f"in.{number}": "x" for number in range(11)})
+@pytest.mark.parametrize(
+    ("limit", "sent", "said"),
+    [
+        ({"DATA_UPLOAD_MAX_NUMBER_FIELDS": 10}, {f"in.{number}": "x" for number in range(11)}, "more than 10 fields."),
+        ({"DATA_UPLOAD_MAX_MEMORY_SIZE": 1000}, {"workload": "x" * 2000}, "the rest of a form at most 1 kB"),
+    ],
+    ids=["of too many fields", "with a pasted text that is too long"],
+)
+def test_a_form_that_is_too_large(as_, alice, draft, settings, limit, sent, said):
+    for name, value in limit.items():
+        setattr(settings, name, value)
+    response = as_(alice).post(reverse("questions", args=[draft.pk]), sent)
     assert response.status_code == 400
-    assert "The form has more than 10 fields." in words(response)
-
-
-def test_a_pasted_text_that_is_too_long(as_, alice, draft, settings):
-    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 1000
-    response = as_(alice).post(reverse("questions", args=[draft.pk]), {"workload": "x" * 2000})
-    assert response.status_code == 400
-    assert "the rest of a form at most 1 kB" in words(response)
-
-
-def test_an_address_of_nonsense_is_a_404(client):
-    for address in ("/nothing/", "/datasets/not-a-number/", "/releases/%00/", "/datasets/%ff/"):
-        assert client.get(address).status_code == 404, address
+    assert said in words(response)
 
 
 def test_error_pages_obey_the_policy_too(client, alice):

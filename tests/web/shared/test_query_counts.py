@@ -12,25 +12,11 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from releases import services
+from releases import models, services
 from releases.engine.accounting.events import PureEvent
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit, exact
 from releases.ledger import audit_log, ledger, reports
-from releases.models import (
-    CERTIFICATE,
-    SESSION,
-    AuditAction,
-    Budget,
-    BudgetAlert,
-    BudgetRequest,
-    Dataset,
-    RegisteredConnection,
-    Release,
-    ReleaseRequest,
-    Session,
-    Workload,
-    WorkloadVersion,
-)
+from releases.models import AuditAction, Budget, BudgetRequest, Dataset, Release, Workload
 from releases.notifications import messages
 from tests.web.pages import body
 
@@ -59,31 +45,31 @@ def grow(alice, sofia, group):
             BudgetRequest.objects.create(budget=budget, epsilon="3", requested_by=alice)
             denied = {"state": "denied", "decided_by": sofia, "decided_at": timezone.now()}
             BudgetRequest.objects.create(budget=budget, epsilon="3", requested_by=alice, **denied)
-            BudgetAlert.objects.create(budget=budget, percent=50, epsilon="2")
+            models.BudgetAlert.objects.create(budget=budget, percent=50, epsilon="2")
             audit_log.record(AuditAction.UPLOAD, actor=alice, on=dataset)
             added = User.objects.create(username=f"person {uuid.uuid4().hex[:6]}")
-            RegisteredConnection.objects.create(
+            models.RegisteredConnection.objects.create(
                 name=f"clinic_{added.pk}", address="postgresql://reader@127.0.0.1:1/clinic", registered_by=added
             )
             messages.tell([alice], title="Published: Tables", text="It is there.", path="/releases/")
             queued = make_release(dataset, "queued")
             event = PureEvent(epsilon=exact("1", field="epsilon"))
-            ledger.charge(
-                release=queued, **ROW, events=[event], delta=exact("0", field="delta"), key=queued.pk, actor=alice
-            )
+            charged = {"events": [event], "delta": exact("0", field="delta"), "key": queued.pk, "actor": alice}
+            ledger.charge(release=queued, **ROW, **charged)
             waiting = make_release(dataset, "awaiting review")
-            ReleaseRequest.objects.create(release=waiting, key=waiting.pk, epsilon="1", requested_by=alice)
+            models.ReleaseRequest.objects.create(release=waiting, key=waiting.pk, epsilon="1", requested_by=alice)
             shown = {"files": [], "receipt": {"cost": {"pure": {"epsilon": "1"}}}}
             public = make_release(dataset, "published", is_public=True, result=shown, published_at=timezone.now())
             bound = {"alpha": 9.0, "beta": "1/20", "says": "it is at most 9 rows.", "proof": "proved from the release"}
             certified = {**shown, "receipt": {**shown["receipt"], "bound": bound}}
-            certificate = {"result": certified, "certifies": public, "kind": CERTIFICATE}
+            certificate = {"result": certified, "certifies": public, "kind": models.CERTIFICATE}
             make_release(dataset, "published", is_public=True, published_at=timezone.now(), **certificate)
             workload = Workload.objects.create(name=budget.name, owner=alice, group=group)
-            asked = WorkloadVersion.objects.create(workload=workload, number=1, questions=QUESTIONS, columns=COLUMNS)
+            given = {"questions": QUESTIONS, "columns": COLUMNS}
+            asked = models.WorkloadVersion.objects.create(workload=workload, number=1, **given)
             make_release(dataset, "queued", workload_version=asked)
-            live = make_release(dataset, "open", kind=SESSION)
-            Session.objects.create(release=live, total=10, total_half_width=1.0, noisy_threshold=1)
+            live = make_release(dataset, "open", kind=models.SESSION)
+            models.Session.objects.create(release=live, total=10, total_half_width=1.0, noisy_threshold=1)
             survey = services.surveys.draft_survey(
                 owner=alice, title="Canteen", question="Smoker?", answers=["Yes", "No"], epsilon="1", group=group
             )

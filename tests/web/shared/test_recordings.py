@@ -64,12 +64,8 @@ def made(once, group):
     return ask
 
 
-def test_it_is_made_once(from_nothing, made):
+def test_it_is_made_once_and_again_where_a_row_a_file_or_a_setting_is_another(from_nothing, made, settings, tmp_path):
     assert [made(), made(), made()] == [1, 1, 1]
-
-
-def test_it_is_made_again_where_a_row_a_file_or_a_setting_is_another(from_nothing, made, settings, tmp_path):
-    assert made() == 1
     Group.objects.create(name="One more")
     assert [made(), made()] == [2, 2]
     (tmp_path / "tables").mkdir(exist_ok=True)

@@ -28,22 +28,9 @@ ACCOUNT_PAGES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def kept():
-    """What the first test that looks at every page was answered, for all of them."""
-    return []
-
-
 @pytest.fixture
-def every_page(kept, request):
+def every_page(dataset, draft, make_queued, asked, as_, alice, sofia):
     """Each page of the site as (address, response), as whoever sees most of it."""
-    if not kept:
-        kept.extend(request.getfixturevalue("visited"))
-    return kept
-
-
-@pytest.fixture
-def visited(dataset, draft, make_queued, asked, as_, alice, sofia):
     full = make_queued(dataset, mechanism="laplace-histogram", epsilon="0.5")
     assert services.execution.execute_release(release_id=full.pk)
     queued = make_queued(dataset, epsilon="0.1")
@@ -73,27 +60,38 @@ def directives(response):
     return {part.split()[0]: part.split()[1:] for part in policy.split(";") if part.strip()}
 
 
-def test_no_page_may_run_or_style_anything_but_the_site_s_own_files(every_page):
+WANTED = {"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin"}
+WANTED |= {"Cross-Origin-Opener-Policy": "same-origin"}
+
+
+def test_every_page_is_closed_to_others_light_and_well_formed(every_page):
+    """It may run and style the site's own files alone, asks no other host for anything, and may not be kept for others.
+    HTML, style and htmx, compressed, are few bytes; charts are loaded only where there are some."""
+    shared = ["site.css", "vendor/pico-2.1.1.min.css", "vendor/htmx-2.0.11.min.js"]
+    static = ROOT / "releases/static/releases"
+    common = sum(len(gzip.compress((static / name).read_bytes())) for name in shared)
     for address, response in every_page:
-        policy = directives(response)
+        policy, page = directives(response), body(response)
         assert policy["default-src"] == ["'none'"], address
         assert policy["script-src"] == policy["style-src"] == ["'self'"], address
         assert "unsafe" not in response["Content-Security-Policy"], address
         assert policy["frame-ancestors"] == policy["base-uri"] == ["'none'"], address
         assert policy["form-action"] == ["'self'"], address
-
-
-def test_every_page_carries_the_other_headers(every_page):
-    wanted = {"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin"}
-    wanted |= {"Cross-Origin-Opener-Policy": "same-origin"}
-    for address, response in every_page:
-        assert {name: response[name] for name in wanted} == wanted, address
-
-
-def test_no_answer_may_be_kept_for_others_or_shown_again_unasked(every_page, client, as_, confirmed, alice, public):
-    for address, response in every_page:
+        assert {name: response[name] for name in WANTED} == WANTED, address
         assert {"private", "no-store"} & set(response["Cache-Control"].split(", ")), address
-    as_(None)
+        links = re.findall(r"""\b(?:src|href|action)=["']([a-z]+:[^"']*|//[^"']*)""", page)
+        assert [link for link in links if not link.startswith("data:image/svg+xml")] == [], address
+        assert common + len(gzip.compress(page.encode())) < 60_000, address
+        assert '<html lang="en-GB">' in page, address
+        assert re.search(r"<title>\s*\S.* · dpweb</title>", page, flags=re.DOTALL), address
+        assert page.count("<h1") == 1, address
+        ids = re.findall(r'\bid="([^"]+)"', page)
+        assert len(ids) == len(set(ids)), address
+    with_charts = {address.split("/")[1] for address, response in every_page if "vega" in body(response)}
+    assert with_charts == {"releases", "review"}
+
+
+def test_no_answer_may_be_kept_for_others_or_shown_again_unasked(client, confirmed, alice, public):
     for address in (
         reverse("release_detail", args=[public.pk]),
         reverse("download", args=[public.pk, "answers.csv"]),
@@ -119,39 +117,10 @@ def test_no_template_has_inline_code_even_in_branches_no_test_visits():
             assert "src=" in tag or 'type="application/json"' in tag, template
 
 
-def test_no_page_asks_another_host_for_anything(every_page):
-    for address, response in every_page:
-        links = re.findall(r"""\b(?:src|href|action)=["']([a-z]+:[^"']*|//[^"']*)""", body(response))
-        assert [link for link in links if not link.startswith("data:image/svg+xml")] == [], address
-
-
-def test_every_page_is_light_and_charts_are_loaded_only_where_there_are_some(every_page):
-    """HTML, style and htmx, compressed, without the charts."""
-    shared = ["site.css", "vendor/pico-2.1.1.min.css", "vendor/htmx-2.0.11.min.js"]
-    static = ROOT / "releases/static/releases"
-    common = sum(len(gzip.compress((static / name).read_bytes())) for name in shared)
-    for address, response in every_page:
-        weight = common + len(gzip.compress(body(response).encode()))
-        assert weight < 60_000, f"{address}: {weight}"
-    with_charts = {address.split("/")[1] for address, response in every_page if "vega" in body(response)}
-    assert with_charts == {"releases", "review"}
-
-
-def test_every_page_has_a_title_a_language_and_one_main_heading(every_page):
-    for address, response in every_page:
-        page = body(response)
-        assert '<html lang="en-GB">' in page, address
-        assert re.search(r"<title>\s*\S.* · dpweb</title>", page, flags=re.DOTALL), address
-        assert page.count("<h1") == 1, address
-        ids = re.findall(r'\bid="([^"]+)"', page)
-        assert len(ids) == len(set(ids)), address
-
-
 def test_cookies_are_closed_to_scripts_and_to_other_sites(client, alice):
     client.post("/accounts/login/", {"login": "alice", "password": "correct horse battery staple"})
     session = client.cookies[settings.SESSION_COOKIE_NAME]
-    assert session["httponly"]
-    assert session["samesite"] == "Lax"
+    assert (session["httponly"], session["samesite"]) == (True, "Lax")
     assert client.cookies["csrftoken"]["samesite"] == "Lax"
 
 
@@ -211,17 +180,6 @@ def test_settings_that_cannot_be_meant_are_found_at_the_start(settings, given, f
     for name, value in given.items():
         setattr(settings, name, value)
     assert {each.id for each in run_checks()} & {"releases.W001", "releases.E004"} == found
-
-
-def test_vendored_files_are_those_that_were_vetted():
-    import hashlib
-    import tomllib
-
-    vendor = ROOT / "releases/static/releases/vendor"
-    listed = tomllib.loads((vendor / "VENDORED.toml").read_text())
-    assert {path.name for path in vendor.iterdir() if path.suffix in (".js", ".css")} == set(listed)
-    for name, entry in listed.items():
-        assert hashlib.sha256((vendor / name).read_bytes()).hexdigest() == entry["sha256"], name
 
 
 def test_our_own_script_evaluates_nothing():
