@@ -46,7 +46,7 @@ def run_release(plan: Plan, counts: Counts, *, rng: Randomness, progress: Progre
     result = plan.run(counts, rng=rng, progress=lambda step, share: report(step, share * _MECHANISM_SHARE))
     report("Making synthetic rows", _MECHANISM_SHARE)
     records = None
-    if result.distribution is not None:
+    if result.distribution is not None and plan.makes_synthetic_rows:
         records = synthetic_records(plan.schema.universe, result.distribution, rows=rows_to_make(plan, result), rng=rng)
     report("Writing files", 1.0)
     return Release(plan=plan, result=result, records=records)

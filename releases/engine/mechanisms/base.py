@@ -178,8 +178,8 @@ class Plan(ABC):
 
     @property
     def makes_synthetic_rows(self) -> bool:
-        """Whether its result has a distribution to make rows of."""
-        return ROWS.name in self.options and not self.infeasible
+        """Whether rows are made of its result. Rows of how values read would look like rows of the table."""
+        return ROWS.name in self.options and not self.infeasible and not self.schema.universe.is_of_states
 
     @property
     def most_synthetic_rows(self) -> int:

@@ -284,9 +284,7 @@ class AnswersPlan(Plan):
 
     @property
     def makes_synthetic_rows(self) -> bool:
-        # Rows of states would look like rows of the table.
-        is_of_values = not self.schema.universe.is_of_states
-        return super().makes_synthetic_rows and is_of_values and bool(described_parts(self.counts_asked))
+        return super().makes_synthetic_rows and bool(described_parts(self.counts_asked))
 
     def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
         progress("Counting the table and adding noise", 0.0)

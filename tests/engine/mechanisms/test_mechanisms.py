@@ -75,6 +75,16 @@ FEASIBLE = [
 ]
 
 
+def test_how_values_read_is_counted_without_synthetic_rows(name):
+    """They would look like rows of the table."""
+    states = [each.state.to_json() for each in Schema.from_json({"version": 1, "columns": COLUMNS}).universe.attributes]
+    for budget in BUDGETS:
+        plan = planned(name, budget=budget, queries=[{"marginals": 1}], columns=states)
+        assert not plan.makes_synthetic_rows
+        if not plan.infeasible:
+            assert run_release(plan, counts_of(plan), rng=StreamRandomness(b"states")).records is None
+
+
 def test_every_mechanism_can_be_planned_for_some_budget_under_either_relation():
     assert {(each.values[0], each.values[1]) for each in FEASIBLE} == {(n, r) for n in NAMES for r in RELATIONS}
 
