@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,7 @@ class Command(BaseCommand):
             "fit": lambda: fit.tables(folder, beside=beside_ours.rows if peers else None),
             "wide": lambda: wide.tables(folder),
             "session": session.tables,
-            "smalldb": smalldb.tables,
+            "smalldb": lambda: chain(smalldb.tables(), smalldb.nets(folder)),
             "filters": filters.tables,
         }
 
