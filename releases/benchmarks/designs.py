@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import binom
 
 from releases.benchmarks.adult import Adult, cells_of
 from releases.benchmarks.tables import Row, Table, not_there
@@ -186,7 +187,7 @@ def by_design(runs: int) -> Table:
         says=f"Half width of all answers at once, {1 - float(BETA):.0%}, epsilon 1, delta 1e-9 or none, a row "
         "added or removed, beside noise on each answer or the same noise not made to agree. Covered: of "
         f"{runs:,} runs those in which every answer was within its half width. Targets: the share of the half width "
-        "that the design is known to reach, and no fewer covered than five standard deviations below the confidence.",
+        "that the design is known to reach, and no fewer covered than a true bound has with probability 1 - 10^-6.",
         heads=("question", "mechanism", "half width", "beside", "half width", "share", "target", "covered", "plan"),
         rows=[_row(each, runs) for each in QUESTIONS],
     )
@@ -299,9 +300,9 @@ def _row(question: Question, runs: int) -> Row:
     )
 
 
-def fewest_covered(runs: int) -> float:
-    """So few runs of a true bound are covered with probability below a millionth."""
-    return float(runs * (1 - BETA) - 5 * np.sqrt(float(runs * BETA * (1 - BETA))))
+def fewest_covered(runs: int) -> int:
+    """Fewer runs of a true bound are covered with probability below a millionth, by the binomial law."""
+    return int(binom.ppf(1e-6, runs, float(1 - BETA)))
 
 
 def covered(plan: AnswersPlan, runs: int) -> int:

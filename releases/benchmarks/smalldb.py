@@ -141,8 +141,8 @@ def nets(folder: Path) -> Iterator[Table]:
         title=title,
         says=f"All pairs of seven columns of Adult, rows drawn from it, one row added or removed, no delta, mean of "
         f"{len(SAMPLES)} samples: the largest error of a count, as a share of the rows. In brackets the mean "
-        "total-variation distance of a pair, which is not what the net is made for. Target: the least largest error.",
-        heads=("rows", "epsilon", NET, *BESIDE),
+        "total-variation distance of a pair, which is not what the net is made for.",
+        heads=("rows", "epsilon", NET, *BESIDE, "least largest error"),
         rows=[_on_few_rows(adult, rows, epsilon) for rows, epsilon in FEW_ROWS],
     )
 
@@ -152,11 +152,9 @@ def _on_few_rows(adult: Adult, rows: int, epsilon: Fraction) -> Row:
     errors = {
         name: np.mean([_errors(adult, each, name, epsilon) for each in samples], axis=0) for name in (NET, *BESIDE)
     }
-    largest = {name: float(found[0]) for name, found in errors.items()}
-    return Row(
-        cells=(f"{rows:,}", f"{float(epsilon):g}", *(f"{one:.3f} ({mean:.3f})" for one, mean in errors.values())),
-        is_met=largest[NET] == min(largest.values()),
-    )
+    least = min(errors, key=lambda name: float(errors[name][0]))
+    said = (f"{one:.3f} ({mean:.3f})" for one, mean in errors.values())
+    return Row(cells=(f"{rows:,}", f"{float(epsilon):g}", *said, least))
 
 
 def _sampled(adult: Adult, rows: int, seed: int) -> Histogram:
