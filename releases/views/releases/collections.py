@@ -325,7 +325,7 @@ def collection(request: HttpRequest, collection_id: uuid.UUID) -> HttpResponse:
     """Read together: one line for each part that the reader may see."""
     found = get_collection_for(request, collection_id)
     own = Release.objects.editable_by(request.user).filter(part__collection=found)
-    releases = list(Release.objects.for_collection(request.user).filter(part__collection=found).order_by("part__place"))
+    releases = _visible_parts(request, found)
     page = collection_page(found, releases, is_own=own.exists())
     results = dict(
         Release.objects.filter(pk__in=[each.pk for each in releases]).values_list("pk", "stored_result__content")
@@ -351,8 +351,7 @@ def collection(request: HttpRequest, collection_id: uuid.UUID) -> HttpResponse:
 def collection_report(request: HttpRequest, collection_id: uuid.UUID) -> HttpResponse:
     """One report of the parts that are published and that the reader may see."""
     found = get_collection_for(request, collection_id)
-    mine = Release.objects.for_collection(request.user).filter(part__collection=found).order_by("part__place")
-    releases = list(filter(has_report, mine))
+    releases = list(filter(has_report, _visible_parts(request, found)))
     if not releases:
         raise Http404
     page = collection_page(found, releases, is_own=False)
@@ -365,3 +364,8 @@ def collection_report(request: HttpRequest, collection_id: uuid.UUID) -> HttpRes
     response = render(request, "collections/report.html", {"page": page, "parts": parts})
     response["Content-Disposition"] = f'attachment; filename="{name_of(found.title, str(found.pk))}-{HTML}"'
     return response
+
+
+def _visible_parts(request: HttpRequest, found: Collection) -> list[Release]:
+    """The parts that the reader may see, in their order."""
+    return list(Release.objects.for_collection(request.user).filter(part__collection=found).order_by("part__place"))
