@@ -17,7 +17,7 @@ from releases.views.datasets import (
     taking_over,
     upload,
 )
-from releases.views.public import api_guide, catalogue, documentation, methods
+from releases.views.public import api_guide, catalogue, documentation, methods, published_tables
 from releases.views.releases import collections, compare, confirm, plan_files, releases, workloads
 from releases.views.results import certificates, downloads, registry
 from releases.views.results import compare as compare_releases
@@ -145,6 +145,7 @@ urlpatterns = [
     path("catalogue/", catalogue.catalogue, name="catalogue"),
     path("words/", catalogue.words, name="words"),
     path("ways/", methods.four_ways, name="ways"),
+    path("published-tables/", published_tables.published_tables, name="published_tables"),
     path("documentation/", documentation.contents, name="documentation"),
     path("documentation/<path:page>/", documentation.page, name="documentation_page"),
     path("notices/", notifications.notices, name="notices"),

@@ -9,14 +9,15 @@ A table's counts are taken to have the noise that its publisher states, or the r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite, prod, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.domain.universe import Universe
+from releases.engine.domain.columns import AttributeKind, is_plain
+from releases.engine.domain.universe import Attribute, Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.estimation.fit import Measurement, fit_marginals
 from releases.engine.estimation.mixture_fit import fit_mixture
@@ -87,6 +88,36 @@ class PublishedTable:
             names=tuple(names[place] for place in order),
             counts=np.nan_to_num(counts).transpose(order),
         )
+
+
+def universe_of(tables: Mapping[str, Sequence[Sequence[str]]]) -> Universe:
+    """The columns that tables name, each with the values of its lines as categories, in their order.
+
+    A published table lists what its columns can hold, so nothing else has to be declared.
+
+    Args:
+        tables: the lines of each, by its source.
+
+    Raises:
+        InvalidInput: naming the table and the value that is no category, or the column that is no name.
+    """
+    categories: dict[str, dict[str, str]] = {}
+    for source, lines in tables.items():
+        for place, name in enumerate((lines or [()])[0][:-1]):
+            values = categories.setdefault(name, {})
+            for line in lines[1:]:
+                if place < len(line):
+                    values.setdefault(line[place], source)
+    for name, values in categories.items():
+        for value, source in values.items():
+            if not is_plain(value):
+                rule = "must be printable text without spaces around it, and not empty"
+                raise InvalidInput(f"{source}, {name}", value, rule)
+    attributes = [
+        Attribute(name=name, kind=AttributeKind.CATEGORICAL, categories=tuple(values))
+        for name, values in categories.items()
+    ]
+    return Universe(attributes=tuple(attributes))
 
 
 def _count(text: str, field: str) -> float:

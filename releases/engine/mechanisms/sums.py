@@ -321,22 +321,31 @@ def _bound_before(noised: Noised, beta: Fraction, source: str) -> Bound | None:
 
 
 def _expectation(noised: Noised, request: Request, source: str) -> Bound | None:
-    """For means, what the noise comes to on a table of as many rows as the curator says it has."""
+    """For means, what the noise comes to on a table of as many rows as the curator says it has; by group, on one whose
+    groups have equally many. There a mean is read off all groups together and may be anywhere in its interval."""
     form, rows = noised.measurement, request.options[EXPECTED_ROWS.name]
-    if not isinstance(form, OfMeans) or rows is None:
+    each = form.each if isinstance(form, Grouped) else form
+    if not isinstance(each, OfMeans) or rows is None:
         return None
-    widths = form.foretold(noised.reach, rows=int(rows) * form.weight_places)
-    labels = tuple(f"{form.noun} mean of {name}" for name in form.names)
-    counted = f"at least {int(rows):,} rows are counted"
-    if form.weight:
-        counted = f"the weights of the rows counted add up to at least {int(rows):,}"
+    fewest, where, formula = int(rows), "", each.formula_foretold()
+    labels = tuple(f"{each.noun} mean of {name}" for name in each.names)
+    if isinstance(form, Grouped):
+        fewest, where = int(rows) // form.groups, " in each group"
+        labels = tuple(f"{label} in every group" for label in labels)
+        formula = r"\alpha_j = \text{the width of the widest interval}"
+        widths = each.intervals_foretold(noised.reach[: len(each.coordinates)], rows=fewest * each.weight_places)
+    else:
+        widths = each.foretold(noised.reach, rows=fewest * each.weight_places)
+    counted = f"at least {fewest:,} rows are counted{where}"
+    if each.weight:
+        counted = f"the weights of the rows counted{where} add up to at least {fewest:,}"
     return Bound(
         beta=request.beta,
         half_widths=tuple(map(float, widths)),
         proof=Proof.ASSUMED,
-        formula=form.formula_foretold(),
+        formula=formula,
         source=source,
-        says=f"if {counted}, {within(labels, widths, after=form.after)}",
+        says=f"if {counted}, {within(labels, widths, after=each.after)}",
     )
 
 

@@ -108,6 +108,10 @@ class OfMeans(OfColumns):
         """Half widths that hold for every table of at least so many rows, in units of the columns."""
 
     @abstractmethod
+    def intervals_foretold(self, reach: Sequence[Fraction], *, rows: int) -> tuple[Fraction, ...]:
+        """How wide an interval is at most, from end to end, for every table of at least so many rows."""
+
+    @abstractmethod
     def formula_foretold(self) -> str:
         """These half widths in LaTeX."""
 
@@ -184,6 +188,24 @@ class Means(AboutMiddle, OfMeans):
             width = (each + coordinate.span.largest * miscount) / fewest if fewest > 0 else trivial
             foretold.append(min(width, trivial) / trivial)
         return tuple(size * share for (_, size), share in zip(self.ranges, foretold, strict=True))
+
+    def intervals_foretold(self, reach: Sequence[Fraction], *, rows: int) -> tuple[Fraction, ...]:
+        """At most 2 (a + U b) / (n' - b), where n' - b >= n - 2 b and U is half the range.
+
+        Where both ends have one sign, S' - a > 0 say, the interval is from (S' - a) / (n' + b) to (S' + a) / (n' - b),
+        or to U where that is less. In the first case |S'| <= U n', so that it is 2 (a n' + b S') / (n'^2 - b^2)
+        <= 2 (a + U b) n' / (n'^2 - b^2) wide; in the second S' > U (n' - b) - a, so that it is at most
+        2 (a + U b) / (n' + b) wide.
+        """
+        *sums, miscount = reach
+        fewest = rows - 2 * miscount
+        shares = [
+            2 * (each + coordinate.span.largest * miscount) / (fewest * coordinate.span.width)
+            if fewest > 0
+            else Fraction(1)
+            for each, coordinate in zip(sums, self.coordinates, strict=False)
+        ]
+        return tuple(size * min(share, Fraction(1)) for (_, size), share in zip(self.ranges, shares, strict=True))
 
     def formula_foretold(self) -> str:
         return r"\alpha_j = \frac{a_j + \frac{U_j - L_j}{2}\, b}{n - b}"
@@ -315,6 +337,11 @@ class PairedMeans(OfMeans):
             fewest = coordinate.span.largest * rows - one - other
             foretold.append(size * min(Fraction(1), max(one, other) / fewest) if fewest > 0 else size)
         return tuple(foretold)
+
+    def intervals_foretold(self, reach: Sequence[Fraction], *, rows: int) -> tuple[Fraction, ...]:
+        """Every p with |(1 - p) A' - p B'| <= r(p) is within max(a, b) / (A' + B') of A' / (A' + B')."""
+        halves = zip(self.ranges, self.foretold(reach, rows=rows), strict=True)
+        return tuple(min(size, 2 * half) for (_, size), half in halves)
 
     def formula_foretold(self) -> str:
         return r"\alpha_j = \frac{(U_j - L_j)\, a_j}{(U_j - L_j)\, n - 2 a_j}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from io import StringIO
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -124,3 +124,14 @@ def test_the_command_writes_rows_and_says_that_nothing_is_promised(tmp_path):
         call_command(*given, towns)
     with pytest.raises(CommandError, match="rows: 0 must be 1 to"):
         call_command(*given, sexes, "--rows", "0")
+
+
+def test_without_a_schema_the_columns_hold_what_the_tables_list(tmp_path):
+    (tmp_path / "sexes.csv").write_text("sex;age;count\nf;young;20\nm;old;10\n")
+    (tmp_path / "ages.csv").write_text("age;count\nyoung;20\nold;9\nunknown;1\n")
+    tables = ["--table", str(tmp_path / "sexes.csv"), "--table", str(tmp_path / "ages.csv")]
+    call_command("published", *tables, "--out", str(tmp_path / "out"), stdout=StringIO())
+    rows = [tuple(row.values()) for row in csv.DictReader((tmp_path / "out" / "synthetic.csv").open())]
+    assert len(rows) == 30
+    assert {*rows} <= set(product(("f", "m"), ("young", "old", "unknown")))
+    assert abs(sum(row == ("f", "young") for row in rows) - 20) <= 1

@@ -48,6 +48,7 @@ MOVED, OURS_MOVED = seen(LOGIN, 302, 302, 302, 302), seen(LOGIN, 302, 302, 404, 
 #: What a GET of an object's addresses, by their names, gives each person. A new address must be added here.
 PAGES = (
     (ALL, "", "home words catalogue documentation programs"),
+    (SIGNED_IN, "", "published_tables"),
     (SIGNED_IN, "", "ways dataset_list release_list workload_list session_list survey_list new_survey notices tokens"),
     (seen(LOGIN, 200, 200, 403, 403), "", "upload databases"),
     (STAFF, "", "review_queue budget_board board_csv ledger ledger_csv audit_log audit_csv backups people connections"),
