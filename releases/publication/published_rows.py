@@ -103,7 +103,7 @@ def published_rows(
     wanted, most = round(total) if rows is None else rows, most_rows(domain)
     most = most if max_rows is None else min(most, max_rows)
     if not 1 <= wanted <= most:
-        raise InvalidInput("rows", f"{wanted:,}", f"must be 1 to {most:,}")
+        raise InvalidInput("rows", wanted, f"must be 1 to {most:,}")
     records = synthetic_records(domain, distribution, rows=wanted, rng=rng)
     table = synthetic_table(domain.project(records.columns), records)
     return PublishedRows(table=table, readme=_readme(tables, wanted))

@@ -44,7 +44,7 @@ def test_rows_agree_with_all_tables_and_come_with_what_they_are(send):
     [
         ([], {}, "no file was chosen"),
         ([("a.csv", b"")], {}, "one of the files is empty"),
-        ([("a.csv", b"town,count\nx,\xff\n")], {}, "a.csv: the file must be a table as text in UTF-8"),
+        ([("a.csv", b"town,count\nx,\xff\n")], {}, "must be a table as text in UTF-8"),
         ([("a.csv", b'town,count\n"x,1\n')], {}, "must be a table as CSV"),
         ([("a.csv", b"town,number\nx,1\n")], {}, "a.csv, first line"),
         ([("a.csv", b"town,count\n x,1\n")], {}, "a.csv, town"),
@@ -52,14 +52,14 @@ def test_rows_agree_with_all_tables_and_come_with_what_they_are(send):
         ([("a.csv", b"town,count\nx,1\nx,1\n")], {}, "a.csv, line 3"),
         ([("a.csv", TOWNS), ("a.csv", TOWNS)], {}, "must have different names"),
         ([("a.csv", TOWNS)], {"rows": "100001"}, "100000"),
-        ([("a.csv", b"town,count\nx,200000\n")], {}, "Number of rows: “200,000” must be 1 to 100,000"),
+        ([("a.csv", b"town,count\nx,200000\n")], {}, "must be 1 to 100,000"),
         ([("a.csv", TOWNS)], {"deviation": "-1"}, "greater than or equal to 0"),
     ],
 )
 def test_what_cannot_be_used_is_refused_by_file_line_value_and_rule(send, tables, typed, says):
     response = send(*tables, **typed)
     assert response.status_code == 400
-    assert says in str(response.context["form"].errors)
+    assert says in " ".join(sum(response.context["form"].errors.values(), []))
 
 
 def test_more_combinations_than_a_request_may_take_are_refused_before_anything_is_fitted(send, monkeypatch):
