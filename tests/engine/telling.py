@@ -6,7 +6,6 @@ from fractions import Fraction
 from itertools import combinations_with_replacement
 
 import numpy as np
-from hypothesis import strategies as st
 
 from releases.engine.domain.privacy import PureDP
 from releases.engine.domain.universe import Schema
@@ -48,16 +47,6 @@ def all_neighbours(cells, *, most_rows, neighbours):
                 if neighbours == "replace":
                     for other in cells:
                         yield (*common, one), (*common, other)
-
-
-@st.composite
-def neighbouring_rows(draw, row, *, neighbours, unit_rows=1):
-    """Two tables that differ in one unit of at most so many rows; a row that a rule drops is not there at all."""
-    common = draw(st.lists(row, max_size=8))
-    one = draw(st.lists(row, min_size=1, max_size=unit_rows))
-    other = [] if neighbours == "add_remove" else draw(st.lists(row, max_size=unit_rows))
-    pair = [common + one, common + other]
-    return pair if draw(st.booleans()) else pair[::-1]
 
 
 def epsilon_proved(plan, one, other, *, runs, seed):
