@@ -12,7 +12,6 @@ import pytest
 from releases.engine.accounting import accountant
 from releases.engine.domain.privacy import ApproxDP, PureDP
 from releases.engine.domain.universe import Schema
-from releases.engine.errors import InvalidInput
 from releases.engine.estimation import components
 from releases.engine.estimation import fit as fit_module
 from releases.engine.estimation.fit import Measurement, fit_cliques, fit_marginals
@@ -160,11 +159,6 @@ def test_cliques_that_are_too_large_are_none():
     assert len(junction_tree((10, 10, 10), ((0, 1), (1, 2)), 200)) == 2
 
 
-def test_a_set_in_no_clique_is_refused():
-    with pytest.raises(InvalidInput, match="within one clique"):
-        CliqueTree((2, 2, 2), junction_tree((2, 2, 2), ((0, 1), (1, 2)), 100), ((0, 2),))
-
-
 def test_any_marginal_of_a_tree_is_that_of_the_whole_distribution():
     shape, sets = GRAPHS[2]
     cliques = junction_tree(shape, sets, 10**6)
@@ -193,12 +187,8 @@ def test_split_counts_add_up_and_stay_by_their_means():
     means = held[:, None] * weights / weights.sum(axis=1, keepdims=True)
     # A count is within 1 of its mean, so its deviation over 400 draws is at most 1/40: six of these.
     assert np.abs(totals / 400 - means).max() < 0.15
-
-
-def test_split_counts_add_up_where_they_are_moved_towards_their_tables_too():
-    rng = np.random.default_rng(6)
-    weights, held = rng.random((2, 3, 4, 5)), np.array([0, 1, 7, 400, 3, 60])
-    counts = split_counts(weights, held, StreamRandomness(b"moved"))
+    # Larger tables are moved towards their own tables.
+    counts = split_counts(rng.random((2, 3, 4, 5)), held, StreamRandomness(b"moved"))
     assert counts.min() >= 0
     np.testing.assert_array_equal(counts.sum(axis=(2, 3)).ravel(), held)
 
@@ -214,26 +204,6 @@ def test_tables_are_counted_alike_from_the_rows_and_from_the_joint_table(monkeyp
         found.append(fit_mechanism._counted(part, counts, [*part.sets, (0,), (1, 2)]))
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
-
-
-def test_more_columns_than_can_be_designed_for_are_refused_by_their_number():
-    schema = chain(63, 2)
-    assert "connect 63 columns, and the most is 62" in planned(schema, pairs_along(schema)).infeasible
-    fewer = chain(62, 2)
-    assert not planned(fewer, pairs_along(fewer)).infeasible
-
-
-def test_time_and_memory_are_those_of_the_counted_work():
-    """Seconds of a processor, measured on one core: 0.75 and 5.0; and 710 MB beyond what the program took."""
-
-    def work(schema, size, count):
-        names = schema.universe.names
-        queries = [{"marginal": list(names[i : i + size])} for i in range(count)]
-        return planned(schema, Workload.from_json({"version": 1, "queries": queries}, schema.universe)).work
-
-    assert 0.75 / 2 < work(chain(14, 10), 2, 13).seconds < 0.75 * 2
-    assert 5.0 / 2 < work(chain(12, 20), 3, 10).seconds < 5.0 * 2
-    assert work(chain(12, 10), 6, 5).bytes > 710 << 20
 
 
 @pytest.mark.parametrize("budget", [PURE, APPROX])
@@ -260,15 +230,3 @@ def test_a_chain_of_fourteen_columns_is_fitted_on_its_pairs_and_its_rows_follow(
     for each, estimate in zip(workload.families, result.estimates, strict=True):
         off = np.abs(table.marginal(each.attributes).ravel() - estimate).max()
         assert off <= result.bound.alpha
-
-
-def test_a_refusal_says_how_few_bins_would_fit_and_they_do():
-    def refused(columns, bins):
-        schema = chain(columns, bins)
-        asked = {"version": 1, "queries": [{"marginals": 2}]}
-        return planned(schema, Workload.from_json(asked, schema.universe)).infeasible
-
-    assert "at most 4 bins in each of the 12 columns" in refused(12, 10)
-    assert not refused(12, 4)
-    assert refused(12, 5)
-    assert "ask about fewer columns together" in refused(30, 10)

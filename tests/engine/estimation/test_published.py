@@ -74,13 +74,11 @@ def test_many_columns_are_fitted_by_a_mixture_that_has_every_published_pair():
     ("lines", "says"),
     [
         ([], "t.csv, first line: '' must be 1 to 3 different columns"),
-        (["town,number", "a,3"], "t.csv, first line: 'town, number' must be 1 to 3 different columns"),
         (["town,town,count"], "t.csv, first line: 'town, town, count' must be"),
         (["city,count"], "t.csv, first line: 'city' must be a column of the schema"),
         (["town,count", "a"], "t.csv, line 2: 'a' must have 2 values"),
         (["town,count", "a,1", "d,2"], "t.csv, line 3, town: 'd' must be one of the bins"),
         (["town,count", "a,1", "a,2"], "t.csv, line 3: 'a' must be a cell that no line before has"),
-        (["town,count", "a,few"], "t.csv, line 2, count: 'few' must be a number"),
         (["town,count", "a,nan"], "t.csv, line 2, count: 'nan' must be a number"),
     ],
 )
