@@ -9,8 +9,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from releases.engine.accounting import accountant
-from releases.engine.domain.privacy import ApproxDP, PureDP
+from releases.engine.domain.privacy import ApproxDP
 from releases.engine.domain.universe import Schema
 from releases.engine.estimation import components
 from releases.engine.estimation import fit as fit_module
@@ -19,13 +18,12 @@ from releases.engine.estimation.junction import CliqueTree, junction_tree
 from releases.engine.estimation.result import Result, TreeComponent
 from releases.engine.estimation.rounding import split_counts
 from releases.engine.estimation.synthetic import synthetic_records
-from releases.engine.mechanisms.base import mechanism, plan_from_json
+from releases.engine.mechanisms.base import mechanism
 from releases.engine.mechanisms.marginal_fit import mechanism as fit_mechanism
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Histogram, Rows
 from releases.engine.workload.queries import Workload
 
-PURE = PureDP(epsilon=Fraction(1))
 APPROX = ApproxDP(epsilon=Fraction(1), delta=Fraction(1, 10**9))
 #: Shapes with sets that make a chain, a ring, a star with a triple, and one clique.
 GRAPHS = [
@@ -82,15 +80,8 @@ def table_along(schema, rows):
     return Rows(universe=schema.universe, columns=columns)
 
 
-def planned(schema, workload, budget=APPROX, **options):
-    return mechanism("marginal-fit").plan(schema, workload, budget=budget, beta=Fraction(1, 20), options=options)
-
-
-def distances(workload, one, rows, counts):
-    return [
-        np.abs(one.marginal(each.attributes) - counts.marginal(each.attributes) / rows).sum() / 2
-        for each in workload.families
-    ]
+def planned(schema, workload):
+    return mechanism("marginal-fit").plan(schema, workload, budget=APPROX, beta=Fraction(1, 20))
 
 
 @pytest.mark.parametrize(("shape", "sets"), GRAPHS)
@@ -206,27 +197,19 @@ def test_tables_are_counted_alike_from_the_rows_and_from_the_joint_table(monkeyp
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("budget", [PURE, APPROX])
-def test_a_chain_of_fourteen_columns_is_fitted_on_its_pairs_and_its_rows_follow(budget):
+def test_a_chain_of_fourteen_columns_is_fitted_on_its_pairs_and_its_rows_follow():
     schema = chain(14, 10)
     workload = pairs_along(schema)
-    plan = planned(schema, workload, budget)
-    assert not plan.infeasible
+    plan = planned(schema, workload)
     assert plan.parameters["cells fitted"] == "1,300"
-    price = accountant.price(plan.events, delta=plan.delta, neighbours=schema.neighbours)
-    assert price.epsilon <= 10**accountant.EPSILON_PLACES
-    assert plan_from_json(plan.to_json()) == plan
     (part,) = plan.parts
     assert all(any(set(table.axes) <= set(each.axes) for each in part.cliques) for table in plan.tables)
     table = table_along(schema, 20_000)
     result = Result.from_json(plan.run(table, rng=StreamRandomness(b"chain")).to_json())
-    fitted = distances(workload, result.distribution, 20_000, table)
-    assert max(fitted) < 0.06
     made = synthetic_records(schema.universe, result.distribution, rows=20_000, rng=StreamRandomness(b"rows"))
     rows = Rows(universe=schema.universe, columns=made.columns)
-    for each in workload.families:
-        far = np.abs(rows.marginal(each.attributes) / 20_000 - result.distribution.marginal(each.attributes)).sum() / 2
-        assert far < 0.004
     for each, estimate in zip(workload.families, result.estimates, strict=True):
-        off = np.abs(table.marginal(each.attributes).ravel() - estimate).max()
-        assert off <= result.bound.alpha
+        true, fitted = table.marginal(each.attributes), result.distribution.marginal(each.attributes)
+        assert np.abs(fitted - true / 20_000).sum() / 2 < 0.06
+        assert np.abs(rows.marginal(each.attributes) / 20_000 - fitted).sum() / 2 < 0.004
+        assert np.abs(true.ravel() - estimate).max() <= result.bound.alpha

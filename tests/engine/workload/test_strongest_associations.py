@@ -220,26 +220,21 @@ def test_neighbouring_bins_are_put_together_by_what_is_declared(declared, levels
     assert level_labels(attribute) == labels
 
 
-@pytest.mark.parametrize(
-    ("columns", "k", "field"),
-    [(["p", "q"], 1, "columns"), (["p", "q", "r"], 3, "k"), (["p", "q", "r"], 0, "k"), (["p", "q", "x"], 1, "columns")],
-)
+@pytest.mark.parametrize(("columns", "k", "field"), [("pq", 1, "columns"), ("pqr", 3, "k"), ("pqx", 1, "columns")])
 def test_what_cannot_be_compared_is_refused(columns, k, field):
     with pytest.raises(InvalidInput, match=f"strongest_associations.{field}"):
-        plan_of(query={"strongest_associations": {"columns": columns, "k": k}})
+        plan_of(query={"strongest_associations": {"columns": list(columns), "k": k}})
 
 
 def test_columns_that_would_take_too_long_are_refused_by_public_facts_alone():
-    def universe(columns, bins):
-        return Universe(
-            attributes=tuple(
-                Attribute.from_json({"name": f"c{place}", "type": "integer", "edges": list(range(bins + 1))})
-                for place in range(columns)
-            )
-        )
+    def said(columns, bins):
+        edges = list(range(bins + 1))
+        declared = [{"name": f"c{place}", "type": "integer", "edges": edges} for place in range(columns)]
+        universe = Universe(attributes=tuple(map(Attribute.from_json, declared)))
+        return refused(universe.names, universe)
 
-    assert refused((names := universe(200, 100)).names, names) == ""
-    assert "pairs" in refused((names := universe(600, 2)).names, names)
-    assert "cells in all pairs" in refused((names := universe(40, 2_000)).names, names)
-    assert "cells in each pair" in refused((names := universe(3, 12_000)).names, names)
-    assert "two bins" in refused((names := universe(3, 1)).names, names)
+    assert said(200, 100) == ""
+    assert "pairs" in said(600, 2)
+    assert "cells in all pairs" in said(40, 2_000)
+    assert "cells in each pair" in said(3, 12_000)
+    assert "two bins" in said(3, 1)
