@@ -14,6 +14,7 @@ from releases.engine.errors import Cancelled, InvalidInput
 from releases.engine.estimation.fit import Measurement, fit_marginals
 from releases.engine.estimation.marginals import MarginalTree
 from releases.engine.mechanisms.marginal_fit.design import (
+    Share,
     design_error,
     gaussian_design,
     laplace_design,
@@ -153,6 +154,10 @@ def test_a_design_covers_what_is_wanted_and_spends_the_whole_budget():
         assert sum(one.share for one in design) == pytest.approx(1)
         assert all(any(set(axes) <= set(one.axes) for one in design) for axes in wanted)
         assert all(one.axes == tuple(sorted(one.axes)) for one in design)
+    # Few cells are measured as one histogram, and no table is larger than allowed.
+    wanted = list(itertools.combinations(range(8), 3))
+    assert laplace_design((2,) * 8, wanted, epsilon=0.1) == (Share(axes=tuple(range(8)), share=1.0),)
+    assert all(len(one.axes) <= 6 for one in laplace_design((2,) * 8, wanted, epsilon=0.1, most_cells=100))
 
 
 @settings(max_examples=25)

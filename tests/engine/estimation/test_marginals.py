@@ -186,6 +186,17 @@ def test_a_tree_that_makes_no_sense_is_refused(shape, sets, text):
         MarginalTree(shape, sets)
 
 
+def test_arrays_and_tables_of_another_shape_are_refused():
+    tree = MarginalTree((2, 3), [(0,), (1,)])
+    for wrong in (np.ones((3, 2)), np.ones((3, 2)).T):
+        with pytest.raises(InvalidInput, match="array"):
+            tree.answer(wrong)
+    with pytest.raises(InvalidInput, match="tables"):
+        tree.adjoint([np.ones(3), np.ones(2)])
+    with pytest.raises(InvalidInput, match="not fixed to one index"):
+        slice_marginals(np.ones((2, 3)), {0: 1}, [(0, 1)])
+
+
 def test_running_them_once_compiles_every_loop_that_a_release_goes_through():
     kernels = compiled_kernels()
     warmup.compile_loops()
