@@ -16,12 +16,9 @@ import numpy as np
 import pytest
 from mpmath import mp
 
-from releases.engine.accounting import mixture
-from releases.engine.accounting.accountant import Price, price
-from releases.engine.accounting.conversions import largest_rho, rho_of_pure
-from releases.engine.accounting.events import GaussianEvent
+from releases.engine.accounting.accountant import Price
+from releases.engine.accounting.conversions import largest_rho
 from releases.engine.accounting.filters import Policy, Totals, admits, amounts, report
-from releases.engine.accounting.mixture import weights
 from tests.engine.accounting.test_filters import ZERO, D, E, approximate, caps, pure
 
 CELL = 0.125  # log-likelihood ratios are whole multiples of this
@@ -114,23 +111,17 @@ def menu_for(limits):
     return [randomized_response(2), randomized_response(3), bell(float(largest) / 3, delta / 30), leak(2, delta / 30)]
 
 
-def worst_under(limits, accepts=None):
-    """The worst delta under the concentrated policy at the epsilon of these caps, which decide if nothing else does."""
+def worst_under(limits, deciding=None):
+    """The worst delta at the epsilon of these caps, which decide what is accepted unless other ones do."""
     return worst_delta(
         menu_for(limits),
         epsilon=limits.epsilon / E,
         policy=Policy.ZCDP,
-        accepts=accepts or (lambda spent, cost: admits(spent, cost, limits)),
+        accepts=lambda spent, cost: admits(spent, cost, deciding or limits),
     )
 
 
-ARENAS = [
-    (Fraction(1), Fraction(3, 10)),
-    (Fraction(1, 2), Fraction(1, 5)),
-    (Fraction(1), Fraction(1, 20)),
-    (Fraction(3, 2), Fraction(1, 10)),
-    (Fraction(1, 4), Fraction(1, 2)),
-]
+ARENAS = [(Fraction(1), Fraction(1, 20)), (Fraction(3, 2), Fraction(1, 10)), (Fraction(1, 4), Fraction(1, 2))]
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), ARENAS)
@@ -149,66 +140,21 @@ def test_no_adaptive_strategy_breaks_the_promise_of_the_basic_filters():
         assert worst >= 0.85 * float(delta)
 
 
-def test_the_adversary_finds_a_union_whose_branches_each_have_the_whole_delta():
-    # Why delta is split: with delta for either branch, leaks are spent in both.
-    epsilon, delta = ARENAS[0]
-    limits = caps(epsilon=epsilon, delta=delta)
-    rho = int(largest_rho(epsilon=epsilon, delta=delta) * E)
-
-    def accepts(spent, cost):
-        after = spent.plus(amounts(cost, policy=Policy.ZCDP))
-        concentrated = after.spent_rho <= rho and after.spent_rho_delta <= limits.delta
-        return concentrated or (after.spent_epsilon <= limits.epsilon and after.spent_delta <= limits.delta)
-
-    assert worst_under(limits, accepts) > delta
-
-
-MIXED = [(Fraction(3, 2), Fraction(1, 1000)), (Fraction(2), Fraction(1, 10_000)), (Fraction(3), Fraction(1, 10_000))]
-
-
-@pytest.mark.parametrize(("epsilon", "delta"), [*MIXED, *ARENAS])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(Fraction(3, 2), Fraction(1, 1000)), (Fraction(3), Fraction(1, 10_000)), *ARENAS]
+)
 def test_no_adaptive_strategy_breaks_the_promise_of_the_mixture(epsilon, delta):
     assert 0.03 * delta < worst_under(caps(epsilon=epsilon, delta=delta)) <= delta
 
 
-def orders_forgotten(made, sums):
-    """An order at which nothing was booked."""
-    return made, tuple(0 if place == 20 else each for place, each in enumerate(sums))
-
-
-def weights_above_one(made, sums):
-    return tuple(300 * each for each in made), sums
-
-
-@pytest.mark.parametrize("spoil", [orders_forgotten, weights_above_one])
-def test_the_adversary_finds_weights_above_one_and_an_order_that_was_forgotten(monkeypatch, spoil):
-    epsilon, delta = MIXED[0]
-    limits = caps(epsilon=epsilon, delta=delta)
-    made, _ = spoil(weights(limits.mixture), limits.mixture and (0,) * 41)
-    # With another budget's key, so that what is kept for the real weights is neither used nor spoiled.
-    rule = mixture.Mixture(epsilon=limits.mixture.epsilon, delta=limits.mixture.delta)
-    monkeypatch.setattr(mixture, "_weights", lambda _: made)
-    monkeypatch.setattr(
-        mixture, "_logarithms", lambda _: np.array([math.log(each) for each in made]) - 100 * math.log(2)
-    )
-
-    def accepts(spent, cost):
-        after = spent.plus(amounts(cost, policy=Policy.ZCDP))
-        if after.spent_rho > E // 2:  # so that a run ends
-            return False
-        return rule.holds(spoil(made, after.spent_orders)[1]) and after.spent_rho_delta <= limits.delta // 10
-
-    assert worst_under(limits, accepts) > delta
-
-
 def test_the_adversary_finds_a_filter_with_twice_the_rho():
-    epsilon, delta = ARENAS[2]
+    epsilon, delta = ARENAS[0]
     limits = caps(epsilon=epsilon, delta=delta, is_before=True)
     doubled = replace(limits, rho=2 * limits.rho)
-    assert worst_under(limits, lambda spent, cost: admits(spent, cost, doubled)) > 1.5 * delta
+    assert worst_under(limits, deciding=doubled) > 1.5 * delta
 
 
-@pytest.mark.parametrize("run", [(3, 0, 0, 0), (1, 1, 1, 1), (0, 0, 2, 1), (4, 2, 0, 0), (0, 3, 1, 2)])
+@pytest.mark.parametrize("run", [(3, 0, 0, 0), (1, 1, 1, 1), (0, 3, 1, 2)])
 def test_a_report_holds_for_every_strategy_whose_sums_stay_within_what_was_spent(run):
     limits = caps(epsilon=Fraction(3, 2), delta=Fraction(1, 10))
     menu = menu_for(limits)
@@ -245,10 +191,3 @@ def test_optimal_composition_is_no_filter_a_two_step_strategy_exceeds_delta():
         together = telling * normal(m, 1 - first) + (1 - telling) * delta
         assert either_path <= delta
         assert together > mp.mpf("1.46e-6")
-
-    # Our filters refuse the Gaussian path: its price beside epsilon 0.12 does not fit (1, 1e-6).
-    spent = ZERO.plus(amounts(pure("12/100"), policy=Policy.ZCDP))
-    variance = 1 / Fraction(float(m)) ** 2
-    noise_cost = price([GaussianEvent(noise_variance=variance)], delta=Fraction(1, 10**7))
-    assert not admits(spent, noise_cost, caps())
-    assert Fraction(spent.spent_rho, E) >= rho_of_pure(epsilon=Fraction(12, 100))
