@@ -32,7 +32,6 @@ from releases.engine.accounting.events import (
     ReportNoisyMaxEvent,
     SparseVectorEvent,
     SubsampledEvent,
-    WeightedDiscreteGaussianEvent,
     WeightedDiscreteLaplaceEvent,
 )
 from releases.engine.domain.privacy import NeighbouringRelation
@@ -81,17 +80,6 @@ def test_every_amount_is_rounded_up():
     assert price([GaussianEvent(noise_variance=3)], delta=Fraction(0)).rho == 166_666_666_667
     tiny = price([ApproximateEvent(epsilon=1, delta=Fraction(1, 3 * 10**18))], delta=Fraction(1, 10**18))
     assert (tiny.delta, tiny.rho_delta) == (1, 1)
-
-
-@pytest.mark.parametrize("kind", [DiscreteGaussianEvent, WeightedDiscreteGaussianEvent])
-def test_a_gaussian_has_an_exact_rho_no_pure_form_and_an_approximate_one_only_with_a_delta(kind):
-    event = kind(noise_variance=25)
-    pure = price([event], delta=Fraction(0))
-    assert pure == Price(pure_epsilon=None, epsilon=None, delta=0, rho=EPSILON_UNITS // 50, rho_delta=0)
-    found = price([event], delta=MILLIONTH)
-    assert found.pure_epsilon is None
-    assert found.delta == 10**12
-    assert found.epsilon >= epsilon_of_rho(rho=Fraction(1, 50), delta=MILLIONTH) * EPSILON_UNITS
 
 
 def test_a_release_with_a_delta_to_spare_spends_it_only_where_it_helps():
@@ -216,19 +204,6 @@ def test_a_group_pays_its_size_in_epsilon_and_its_square_in_rho():
     assert rho_of_laplace(epsilon=HALF) <= laplace.rho <= rho_of_pure(epsilon=HALF)
 
 
-def test_a_groups_delta_grows_with_the_powers_of_e():
-    found = forms(GroupedEvent(event=ApproximateEvent(epsilon=1, delta=MILLIONTH), size=3))
-    assert found.epsilon == 3
-    assert float(found.delta) == pytest.approx(1e-6 * (1 + math.e + math.e**2), rel=1e-12)
-    with pytest.raises(Unpriceable, match="delta would be 1 or more"):
-        forms(GroupedEvent(event=ApproximateEvent(epsilon=1, delta=MILLIONTH), size=15))
-    mixed = ParallelEvent(
-        events=(GaussianEvent(noise_variance=50), ApproximateEvent(epsilon=1, delta=MILLIONTH)), neighbours="add_remove"
-    )
-    with pytest.raises(Unpriceable, match="Group privacy is proved for"):
-        forms(GroupedEvent(event=mixed, size=2))
-
-
 def sampled(event, rate, scheme="poisson", neighbours="add_remove"):
     return forms(SubsampledEvent(event=event, rate=rate, scheme=scheme, neighbours=neighbours))
 
@@ -291,45 +266,6 @@ def test_a_price_of_nothing_a_negative_or_a_broken_one_cannot_be_made(field, val
             Price(**{**given_, field: value})
     with pytest.raises(Unpriceable, match="at least one form"):
         Price(pure_epsilon=None, epsilon=None, delta=0, rho=None, rho_delta=0)
-
-
-small = st.fractions(Fraction(1, 50), 3, max_denominator=60)
-events = st.one_of(
-    st.builds(LaplaceEvent, noise_multiplier=st.fractions(Fraction(1, 3), 40, max_denominator=50)),
-    st.builds(DiscreteGaussianEvent, noise_variance=st.fractions(Fraction(1, 4), 900, max_denominator=50)),
-    st.builds(PureEvent, epsilon=small),
-    st.builds(ExponentialMechanismEvent, epsilon=small),
-    st.builds(ApproximateEvent, epsilon=small, delta=st.just(Fraction(1, 10**9))),
-    st.builds(RepeatedEvent, event=st.builds(PureEvent, epsilon=small), times=st.integers(1, 60)),
-    st.builds(
-        ParallelEvent,
-        events=st.lists(st.builds(PureEvent, epsilon=small), min_size=1, max_size=3),
-        neighbours=st.just("replace"),
-    ),
-)
-lists = st.lists(events, min_size=1, max_size=5)
-
-
-def amount(value):
-    return math.inf if value is None else value
-
-
-@given(first=lists, second=lists, shuffle=st.randoms())
-@settings(max_examples=40)
-def test_prices_are_monotone_subadditive_and_do_not_depend_on_order(first, second, shuffle):
-    delta = MILLIONTH
-    one, other = price(first, delta=delta), price(second, delta=delta)
-    both, more = (price([*first, *second], delta=each) for each in (2 * delta, delta))
-    shuffled = [*first, *second]
-    shuffle.shuffle(shuffled)
-    assert price(shuffled, delta=2 * delta) == both
-    for form in ("pure_epsilon", "epsilon", "rho", "rho_delta"):
-        assert amount(getattr(both, form)) <= amount(getattr(one, form)) + amount(getattr(other, form))
-        assert amount(getattr(more, form)) >= amount(getattr(one, form))
-    assert both.delta <= 2 * 10**12
-    # A larger delta never costs more epsilon.
-    assert amount(both.epsilon) <= amount(more.epsilon)
-    assert both.rho == more.rho
 
 
 @given(

@@ -1,9 +1,10 @@
-"""Conversions between pure, approximate, concentrated and Rényi differential privacy, against independent figures."""
+"""Conversions between the forms of differential privacy, and calibration, against independent figures."""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import partial
 from inspect import signature
 
 import pytest
@@ -11,7 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp
 
-from releases.engine.accounting.calibration import gaussian_delta
+from releases.engine.accounting.calibration import (
+    analytic_gaussian_sigma,
+    classical_gaussian_sigma,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_variance,
+    gaussian_variance_for_rho,
+    laplace_epsilon,
+    laplace_noise_multiplier,
+    least,
+    zcdp_budget,
+)
 from releases.engine.accounting.conversions import (
     SamplingScheme,
     amplified,
@@ -24,8 +36,6 @@ from releases.engine.accounting.conversions import (
     group_renyi,
     group_rho,
     largest_rho,
-    rho_of_bounded_range,
-    rho_of_laplace,
     rho_of_pure,
     rho_of_randomized_response,
 )
@@ -34,6 +44,7 @@ from releases.engine.errors import InvalidInput, Unpriceable
 
 MILLIONTH = Fraction(1, 10**6)
 UNIT = Fraction(1, 10**12)
+WITHIN = {"at_least": Fraction(0), "at_most": Fraction(100), "places": 3, "what": "epsilon"}
 EPSILONS = [Fraction(1, 1000), Fraction(1, 10), Fraction(1), Fraction(3), Fraction(12), Fraction(40)]
 #: Orders from 1 + 1e-4 to 20000.
 ORDERS = [1 + mp.mpf(10) ** (mp.mpf(k) / 4) for k in range(-16, 18)]
@@ -63,32 +74,6 @@ def test_rho_of_pure_bounds_every_order_of_randomized_response_and_is_its_limit(
         assert renyi((p, 1 - p), (1 - p, p), order) <= order * rho
     assert rho - mp.mpf(10) ** -29 <= e * mp.tanh(e / 2) <= rho
     assert renyi((p, 1 - p), (1 - p, p), 1 + mp.mpf(10) ** -12) >= rho * (1 - mp.mpf(10) ** -9)
-
-
-@pytest.mark.parametrize("epsilon", EPSILONS)
-def test_rho_of_laplace_bounds_every_order_and_is_its_limit(epsilon):
-    e, rho = as_mp(epsilon), as_mp(rho_of_laplace(epsilon=epsilon))
-
-    def divergence(order):  # lecture notes, Lemma 7.14
-        inside = order * mp.exp((order - 1) * e) + (order - 1) * mp.exp(-order * e)
-        return mp.log(inside / (2 * order - 1)) / (order - 1)
-
-    assert all(divergence(order) <= order * rho for order in ORDERS)
-    assert divergence(1 + mp.mpf(10) ** -12) >= rho * (1 - mp.mpf(10) ** -9)
-    assert rho < as_mp(rho_of_pure(epsilon=epsilon))
-
-
-@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(4)])
-def test_rho_of_a_bounded_range_bounds_every_law_of_that_range(epsilon):
-    e, rho = as_mp(epsilon), as_mp(rho_of_bounded_range(epsilon=epsilon))
-    worst = mp.mpf(0)
-    for share in range(1, 40):  # the log ratio takes the two values t and t - epsilon
-        t = e * share / 40
-        q = (1 - mp.exp(t - e)) / (mp.exp(t) - mp.exp(t - e))
-        p = q * mp.exp(t)
-        worst = max(worst, *(renyi((p, 1 - p), (q, 1 - q), order) / order for order in ORDERS))
-    assert worst <= rho
-    assert epsilon > 1 or worst >= rho * mp.mpf("0.98")
 
 
 @pytest.mark.parametrize("categories", [2, 3, 4, 6, 7, 20, 1000])
@@ -164,16 +149,6 @@ def test_the_largest_rho_of_a_budget_fits_it_and_one_unit_more_does_not(epsilon,
     assert epsilon_of_rho(rho=rho, delta=delta) <= epsilon < epsilon_of_rho(rho=rho + UNIT, delta=delta)
 
 
-def test_the_newer_conversion_of_an_order_is_smaller_than_mironovs():
-    order, divergence = Fraction(8), Fraction(1, 2)
-    newer = epsilon_of_renyi(order=order, divergence=divergence, delta=MILLIONTH)
-    older = epsilon_of_renyi_mironov(order=order, divergence=divergence, delta=MILLIONTH)
-    assert float(older) == pytest.approx(0.5 + math.log(1e6) / 7, abs=1e-12)
-    expected = 0.5 + math.log(7 / 8) - (math.log(1e-6) + math.log(8)) / 7
-    assert float(newer) == pytest.approx(expected, abs=1e-12)
-    assert newer < older
-
-
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 def test_group_privacy_of_delta_covers_a_gaussian_moved_that_far(size):
     variance, epsilon = Fraction(25), Fraction(1, 2)
@@ -181,16 +156,6 @@ def test_group_privacy_of_delta_covers_a_gaussian_moved_that_far(size):
     wide, bound = group_approximate(epsilon=epsilon, delta=delta, size=size)
     assert wide == size * epsilon
     assert gaussian_delta(noise_variance=variance / size**2, epsilon=wide) <= bound
-
-
-def test_group_privacy_of_an_order_follows_theorem_7_5_and_covers_the_gaussian():
-    rho = Fraction(1, 10)
-    for doublings in (0, 1, 2, 3):
-        for order in (Fraction(2 ** (doublings + 1)), Fraction(64)):
-            lower, bound = group_renyi(order=order, divergence=order * rho, doublings=doublings)
-            assert lower == order / 2**doublings
-            # Exactly, a Gaussian moved 2**c times as far: lower * 4**c * rho.
-            assert lower * 4**doublings * rho <= bound == 3**doublings * order * rho
 
 
 WITHOUT, POISSON = SamplingScheme.WITHOUT_REPLACEMENT, SamplingScheme.POISSON
@@ -244,3 +209,90 @@ NO_PROBABILITIES = [Fraction(0), Fraction(1), Fraction(-1, 2)]
 def test_what_has_no_conversion_is_refused(convert, arguments, error, why):
     with pytest.raises(error, match=why):
         convert(**dict(zip(signature(convert).parameters, arguments, strict=False)))
+
+
+# Calibration: noise for a cost, cost for a noise, and the least value that will do.
+
+
+def test_noise_for_an_epsilon_or_a_rho_is_exact():
+    assert laplace_noise_multiplier(epsilon=Fraction(3, 7)) == Fraction(7, 3)
+    assert laplace_epsilon(noise_multiplier=Fraction(7, 3)) == Fraction(3, 7)
+    assert gaussian_variance_for_rho(rho=Fraction(1, 50)) == 25
+
+
+@pytest.mark.parametrize("sigma", [0.5, 1.0, 4.0, 40.0])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_the_privacy_profile_of_gaussian_noise_is_its_formula_rounded_up(sigma, epsilon):
+    ours = gaussian_delta(noise_variance=Fraction(sigma) ** 2, epsilon=Fraction(epsilon))
+    with mp.workdps(50):
+        m, e = 1 / mp.mpf(sigma), mp.mpf(epsilon)
+        true = mp.ncdf(m / 2 - e / m) - mp.exp(e) * mp.ncdf(-m / 2 - e / m)
+        assert 0 <= mp.mpf(ours.numerator) / ours.denominator - true <= mp.mpf(10) ** -30
+
+
+def test_discrete_gaussian_noise_for_a_budget_costs_no_more_than_the_budget():
+    for epsilon in (Fraction(1, 10), Fraction(10)):
+        variance = gaussian_variance(epsilon=epsilon, delta=MILLIONTH)
+        assert gaussian_epsilon(noise_variance=variance, delta=MILLIONTH) <= epsilon
+        assert gaussian_epsilon(noise_variance=variance * Fraction(999, 1000), delta=MILLIONTH) > epsilon
+
+
+def test_the_analytic_sigma_is_the_known_figure_and_the_least_that_will_do():
+    sigma = analytic_gaussian_sigma(epsilon=Fraction(1), delta=MILLIONTH)
+    assert float(sigma) == pytest.approx(4.22467889, abs=1e-8)
+    assert gaussian_delta(noise_variance=sigma**2, epsilon=Fraction(1)) <= MILLIONTH
+    assert gaussian_delta(noise_variance=(sigma - UNIT) ** 2, epsilon=Fraction(1)) > MILLIONTH
+
+
+def test_the_classical_sigma_is_larger_than_the_analytic_one():
+    epsilon = Fraction(99, 100)
+    classical = classical_gaussian_sigma(epsilon=epsilon, delta=MILLIONTH)
+    assert float(classical) == pytest.approx(5.30 / 0.99, abs=0.01)
+    assert classical > analytic_gaussian_sigma(epsilon=epsilon, delta=MILLIONTH)
+    assert gaussian_delta(noise_variance=classical**2, epsilon=epsilon) <= MILLIONTH
+
+
+@given(threshold=st.fractions(Fraction(0), 100, max_denominator=10**6), places=st.integers(0, 8))
+@settings(max_examples=60)
+def test_the_least_value_is_a_decimal_that_does_and_one_unit_less_does_not(threshold, places):
+    found = least(lambda value: value >= threshold, at_least=Fraction(0), at_most=Fraction(101), places=places)
+    unit = Fraction(1, 10**places)
+    assert (found / unit).denominator == 1
+    assert threshold <= found < threshold + unit
+
+
+@pytest.mark.parametrize(
+    ("of", "given_", "error", "why"),
+    [
+        *(
+            (of, {"epsilon": epsilon, **more}, InvalidInput, "exact rational above 0, at most 100")
+            for epsilon in (Fraction(0), Fraction(101), 0.5, True)
+            for of, more in (
+                (laplace_noise_multiplier, {}),
+                (zcdp_budget, {"delta": MILLIONTH}),
+                (analytic_gaussian_sigma, {"delta": MILLIONTH}),
+            )
+        ),
+        *(
+            (of, {"epsilon": Fraction(1, 2), "delta": delta}, InvalidInput, "above 0 and below 1")
+            for delta in (Fraction(0), Fraction(1), 1e-6)
+            for of in (analytic_gaussian_sigma, classical_gaussian_sigma)
+        ),
+        *(
+            (of, {name: amount, **more}, InvalidInput, "exact rational above 0")
+            for amount in (Fraction(0), 0.5)
+            for of, name, more in (
+                (laplace_epsilon, "noise_multiplier", {}),
+                (gaussian_variance_for_rho, "rho", {}),
+                (gaussian_epsilon, "noise_variance", {"delta": MILLIONTH}),
+            )
+        ),
+        (gaussian_delta, {"noise_variance": Fraction(1), "epsilon": Fraction(-1)}, InvalidInput, "not be below 0"),
+        (classical_gaussian_sigma, {"epsilon": Fraction(1), "delta": MILLIONTH}, Unpriceable, "for epsilon below 1"),
+        (partial(least, lambda _: False), WITHIN, Unpriceable, "No epsilon up to 100 is enough"),
+        (partial(least, lambda _: True), {**WITHIN, "at_least": Fraction(101)}, InvalidInput, "must not be above"),
+    ],
+)
+def test_what_cannot_be_calibrated_is_refused(of, given_, error, why):
+    with pytest.raises(error, match=why):
+        of(**given_)
