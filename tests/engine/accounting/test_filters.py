@@ -70,19 +70,6 @@ def accepted(charge, limits, spent=ZERO, most=10_000):
     return count, spent
 
 
-def test_the_rule_of_before_splits_delta_and_takes_the_largest_rho_that_fits():
-    limits = caps(is_before=True)
-    concentrated, basic = limits.branches
-    assert [(limit.column, limit.cap) for limit in concentrated.limits] == [
-        ("spent_rho", limits.rho),
-        ("spent_rho_delta", D // 10**7),
-    ]
-    assert [(limit.column, limit.cap) for limit in basic.limits] == [("spent_epsilon", E), ("spent_delta", D // 10**7)]
-    conversion = MILLIONTH * 8 / 10
-    assert epsilon_of_rho(rho=Fraction(limits.rho, E), delta=conversion) <= 1
-    assert epsilon_of_rho(rho=Fraction(limits.rho + 1, E), delta=conversion) > 1
-
-
 def test_the_parts_of_delta_add_up_to_no_more_than_the_whole():
     for delta in (Fraction(10, D), Fraction(19, D), Fraction(1, 3), MILLIONTH, Fraction(7, 10**13)):
         limits = caps(delta=delta, is_before=True)

@@ -97,21 +97,6 @@ def test_rounding_up_gives_the_smallest_integer_not_below(number, denominator, b
     assert ceil_shift(number, bits) - 1 < Fraction(number, 2**bits) <= ceil_shift(number, bits)
 
 
-@given(st.lists(st.integers(0, 30), min_size=1, max_size=8).filter(any), st.integers(1, 9))
-def test_exactly_known_weights_are_located_where_their_share_lies(weights, bits):
-    sums = CertifiedSums.of([(weight, weight) for weight in weights])
-    total = sum(weights)
-    for drawn in range(2**bits):
-        ends = (Fraction(drawn, 2**bits) * total, Fraction(drawn + 1, 2**bits) * total)
-        holding = [
-            index
-            for index in range(len(weights))
-            if sum(weights[:index]) <= ends[0] and ends[1] <= sum(weights[: index + 1])
-        ]
-        located = sums.locate(drawn, bits=bits)
-        assert located == (holding[0] if holding else None)
-
-
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 5)), min_size=1, max_size=6), st.integers(0, 5), st.data())
 def test_a_located_draw_is_right_for_every_law_within_the_intervals(pairs, tail, data):
     sums = CertifiedSums.of([(lo, lo + width) for lo, width in pairs], tail=tail)
