@@ -258,8 +258,7 @@ MUTATIONS = (
         text="-np.log1p(2 * variances * np.sin(angles / 2) ** 2)",
         instead="-2 * variances * np.sin(angles / 2) ** 2",
         test=(
-            "tests/engine/bounds/test_combinations.py::"
-            "test_the_bound_holds_for_the_exact_law_and_hardly_anything_less_does"
+            "tests/engine/bounds/test_accuracy.py::test_the_bound_holds_for_the_exact_law_and_hardly_anything_less_does"
         ),
     ),
     Mutation(
