@@ -186,19 +186,15 @@ def test_the_last_state_agrees_with_what_was_paid_for_and_with_every_free_interv
         session.ask(query, truth, rng=rng)
     paid = [each for each in session.exchanges if each.kind is AnswerKind.PAID and 0 < each.estimate < session.total]
     assert paid
-    before = session.distribution()
     weights = session.agreeing()
     assert weights.sum() == pytest.approx(1)
     assert weights.min() >= 0
 
-    def missed(state, exchange):
-        return abs(float(state[session._index(exchange.query)].sum()) * session.total - exchange.estimate)
+    def missed(exchange):
+        return abs(float(weights[session._index(exchange.query)].sum()) * session.total - exchange.estimate)
 
-    assert max(missed(weights, each) for each in paid) < 1
-    assert max(missed(before, each) for each in paid) > 100
-    for each in session.exchanges:
-        assert missed(weights, each) <= each.half_width + 1
-    assert np.array_equal(session.distribution(), before)
+    assert max(missed(each) for each in paid) < 1
+    assert all(missed(each) <= each.half_width + 1 for each in session.exchanges)
 
 
 BETA = Fraction(1, 20)

@@ -5,6 +5,7 @@ Statistical tests run on fixed streams; on a fresh one a right mechanism would f
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from math import inf, log
 
@@ -25,7 +26,6 @@ from tests.engine.telling import FALSE_ALARM, PERSON, RELATIONS, integers, plann
 
 NAMES = ["above-threshold", "sparse-vector", "numeric-sparse-vector"]
 SYMPTOMS = [{"name": name, "type": "categorical", "categories": ["no", "yes"], "outside": "no"} for name in "abcd"]
-TOWN = [{"name": "town", "type": "categorical", "categories": ["x", "y", "z"]}]
 in_all_ways = pytest.mark.parametrize("name", NAMES)
 both = pytest.mark.parametrize("neighbours", RELATIONS)
 
@@ -156,19 +156,11 @@ def test_runs_have_the_exact_law_and_not_that_of_another_epsilon(name, neighbour
         chosen = plan.run(rows, rng=rng).chosen
         seen[outcomes.index(tuple(said == "above" for said in chosen if said != "not asked"))] += 1
     assert p_value(seen, np.exp([law[each] for each in outcomes])) > FALSE_ALARM
-    for wrong in (0.5, 2):
-        scales = (wrong * each for each in (plan.comparisons.threshold_scale, plan.comparisons.query_scale))
-        other = answer_law([2, 4, 5], 4, answers, _scaled(*scales))
+    ours = plan.comparisons
+    for wrong in (Fraction(1, 2), 2):
+        scales = {"threshold_scale": wrong * ours.threshold_scale, "query_scale": wrong * ours.query_scale}
+        other = answer_law([2, 4, 5], 4, answers, replace(ours, **scales))
         assert p_value(seen, np.exp([other[each] for each in outcomes])) < FALSE_ALARM
-
-
-def _scaled(threshold_scale, query_scale):
-    return Comparisons(
-        epsilon_threshold=Fraction(1),
-        epsilon_queries=Fraction(1),
-        threshold_scale=Fraction(threshold_scale),
-        query_scale=Fraction(query_scale),
-    )
 
 
 def test_the_values_have_fresh_noise_whatever_the_comparison_was():
