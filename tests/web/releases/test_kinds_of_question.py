@@ -151,15 +151,3 @@ def test_one_file_of_the_engine_and_one_of_the_web_name_a_kind(word):
     kind = statistics_by_word()[word].kind
     assert named["engine"] == [f"engine/workload/kinds/{kind}.py"]
     assert named["web"] == [f"questions/kinds/{kind}.py"]
-
-
-def test_the_web_asks_a_kind_and_does_not_test_for_it():
-    """No `isinstance` on a statistic outside of the kinds, but for the page that learns a range."""
-    names = "|".join(each.__name__ for each in statistics_by_word().values())
-    root = Path(settings.BASE_DIR) / "releases"
-    found = [
-        path.relative_to(root).as_posix()
-        for path in root.rglob("*.py")
-        if not path.is_relative_to(root / "engine") and re.search(rf"isinstance\([^\n]*\b({names})\b", path.read_text())
-    ]
-    assert found == ["views/datasets/learning.py"]
