@@ -165,3 +165,12 @@ def test_whatever_the_noise_within_the_bound_a_column_misread_throughout_is_cert
     fine = CheckedColumn(declared=age, states={**ends, state: (0.0, 0.0), "as declared": ends[state]})
     assert not fine.is_misread
     assert MISSING in age.states
+
+
+def test_a_draft_has_the_very_delta_that_was_planned(make_dataset, draft_check):
+    """A thousandth of the budget's delta has more digits than are written where nobody asks for more."""
+    dataset = make_dataset(epsilon="100", delta="0.0000000001")
+    plan = planned(dataset)
+    assert plan.mechanism == "gaussian-queries"
+    again = services.releases.plan_of(release=draft_check(dataset))
+    assert (again.budget, again.beta) == (plan.budget, plan.beta)

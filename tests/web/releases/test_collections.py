@@ -132,13 +132,32 @@ def test_after_a_crash_between_parts_a_repeat_submits_the_rest_and_charges_nothi
     assert charges().count() == 3
 
 
+def test_of_two_presses_at_once_the_second_finds_what_the_first_has_submitted(dataset, collect, alice, monkeypatch):
+    drafts, submit_release = planned(collect(dataset)), services.releases.submit_release
+
+    def the_other_is_quicker(**given):
+        other = Release.objects.get(pk=given["release"].pk)
+        submit_release(release=other, key=uuid.uuid4(), by=alice, send=False)
+        return submit_release(**given)
+
+    monkeypatch.setattr("releases.services.collections.submit_release", the_other_is_quicker)
+    done = submit(drafts, alice)
+    assert (len(done.submitted), done.error) == (3, None)
+    assert charges().count() == 3
+
+
 @pytest.mark.parametrize(
     ("given", "fit", "reason"),
     [
         ({"epsilon": "2.4"}, [[0], [1], [2]], r"Together they cost epsilon 2\.4, and epsilon 2 is"),
         ({"epsilon": "0.9"}, [[0, 1]], "one person may spend at most 30%"),
+        (
+            {"methods": ("laplace-queries", "gaussian-numbers", "exponential-quantile"), "epsilon": "0.5"},
+            [[0], [2], [0, 2]],
+            r"Average age: .*delta.* Nothing was charged\.",
+        ),
     ],
-    ids=["the budget", "one person"],
+    ids=["the budget", "one person", "one cannot be run"],
 )
 def test_parts_that_must_not_be_charged_together_are_refused_as_a_whole_although_some_would_do(
     dataset, collect, alice, given, fit, reason
@@ -186,6 +205,12 @@ def test_what_is_not_submitted_yet_is_shared_out_again(dataset, collect, alice):
     assert weights_of(collection) == ["1", "2", "4"]
     with pytest.raises(InvalidInput, match=r"epsilon: '0\.3' must be above 0\.333333"):
         services.collections.share_out(collection=collection, epsilon="0.3", weights={})
+
+
+def test_no_collection_is_of_no_part_or_of_more_than_six(dataset, collect):
+    for number in (0, 7):
+        with pytest.raises(InvalidInput, match=f"parts: {number} must be 1 to 6"):
+            collect(dataset, weights=("1",) * number, asked=(ASKED[0],) * number)
 
 
 # The pages

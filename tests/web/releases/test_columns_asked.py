@@ -84,7 +84,10 @@ def test_a_certificate_measures_against_the_rows_that_the_release_counted(publis
 
 
 def test_a_session_counts_the_rows_of_its_columns_and_knows_no_other(dataset, carry_out, as_, alice, opens_tables):
+    in_order = services.sessions.columns_of_session
+    assert (in_order(dataset.universe, ["sex", "age"]), in_order(dataset.universe, [])) == (("age", "sex"),) * 2
     given = {"epsilon": "90", "beta": "0.05", "questions": "5", "population": "5", "columns": ["sex"]}
+    assert as_(alice).post(link("new_session", dataset), given | {"columns": ["town"]}).status_code == 400
     as_(alice).post(link("new_session", dataset), given)
     release, session = carry_out(Release.objects.get()), Session.objects.get()
     services.sessions.ask_session(session=session, query={"sex": ["male"]}, by=alice)

@@ -53,6 +53,7 @@ WRONG = [
         {"version": 1, "epsilon": "1", "mechanism": "laplace-queries", "options": {"rows": -1}},
         "Option rows: -1 must be",
     ),
+    ({"version": 1, "epsilon": "1", "mechanism": "laplace-queries", "options": {"x": 1}}, "is not an option of"),
     # Nor does the first half hold where the second is wrong.
     ({"version": 1, "workload": {"version": 1, "queries": [{"prefix": "age"}]}, "epsilon": "nine"}, "epsilon: 'nine'"),
 ]

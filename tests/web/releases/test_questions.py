@@ -9,7 +9,6 @@ import pytest
 
 from releases import services
 from releases.engine.workload.queries import Workload
-from releases.publication import files
 from releases.questions.base import offered_statistics
 from tests.web.conftest import COLUMNS, CSV, WORKLOAD, give
 from tests.web.pages import field_value, link, words
@@ -125,18 +124,3 @@ def test_questions_of_a_stranger_s_draft_are_neither_offered_nor_taken(draft, ch
     assert page.context["saved"] == []
     assert draft.title not in words(page)
     assert as_(charlie).post(url, {"action": "take", "like": str(draft.pk)}).status_code == 404
-
-
-def test_the_receipt_and_the_answers_have_the_bound_of_each_importance(dataset, make_draft, carry_out):
-    weighed = [{"marginal": ["age"]}, {"marginal": ["sex"], "weight": 2}, {"marginal": ["age", "sex"], "weight": 10}]
-    # Left as they are, the counts' bounds follow from their importance alone.
-    release = carry_out(make_draft(dataset, *weighed, options={"agree": "no"}))
-    receipt = release.result["receipt"]
-    largest, middle, smallest = receipt["bound"]["half_widths"]
-    assert largest > middle > smallest
-    assert receipt["workload"]["queries"] == weighed
-    assert receipt["events"][0]["kind"] == "weighted_discrete_laplace"
-    assert receipt["cost"]["pure"] == {"epsilon": "1"}
-    rows = files.read_answers(files.folder_of(release)).to_pylist()
-    widths = {row["query"]: row["upper"] - row["estimate"] for row in rows}
-    assert widths == {"age": largest, "sex": middle, "age × sex": smallest}

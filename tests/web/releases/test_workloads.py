@@ -80,6 +80,18 @@ def test_nothing_is_saved_for_a_group_of_others_or_from_a_draft_without_question
     assert not Workload.objects.exists()
 
 
+def test_a_name_is_that_of_one_workload_of_a_person_and_the_command_line_finds_it(workload, draft, alice, bob):
+    with pytest.raises(InvalidInput, match="Yearly tables"):
+        save(draft, "Yearly tables", alice)
+    assert services.workloads.workload_named("Yearly tables") == workload
+    with pytest.raises(InvalidInput, match="neither a file nor the name"):
+        services.workloads.workload_named("Nothing such")
+    save(draft, "Yearly tables", bob)
+    with pytest.raises(InvalidInput, match="several workloads; write "):
+        services.workloads.workload_named("Yearly tables")
+    assert services.workloads.workload_named("alice/Yearly tables") == workload
+
+
 # Versions
 
 
@@ -254,6 +266,8 @@ def test_a_program_saves_reads_edits_and_uses_a_workload(program, draft, make_ot
     assert (edited["version"], edited["workload"]) == (2, TABLES)
     assert program("put", path, {"since": 1, "workload": OTHER}).status_code == 409
     assert program("put", path, {"since": 2, "name": " "}).json()["field"] == "name"
+    certified = {"version": 1, "queries": [{"largest_error": {"file": "answers.csv"}}]}
+    assert program("put", path, {"since": 2, "workload": certified}).status_code == 400
     assert program("get", f"{path}?version=1").json()["workload"] == saved["workload"]
     other = make_other({**AGE, "name": "years"}, SEX)
     fits = program("get", f"{path}/fit/{other.pk}").json()

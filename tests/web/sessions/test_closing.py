@@ -218,3 +218,21 @@ def test_used_up_is_stored_with_the_answer_or_not_at_all(make_session, alice, mo
         services.sessions.ask_session(session=session, query=MEN, by=alice)
     assert SessionAnswer.objects.count() == 1
     assert Session.objects.get().used_up_at is None
+
+
+def test_killed_workers_one_after_the_other_leave_it_open_again(being_closed, settings):
+    for _ in range(settings.MAX_ATTEMPTS):
+        assert session_closing.claim(being_closed.pk)
+        lapse()
+        assert services.execution.reconcile() == 1
+    assert state() is ReleaseState.OPEN
+    assert services.execution.reconcile() == 0
+
+
+def test_without_paid_updates_left_it_is_not_used_up_while_answers_have_a_bound(make_session, alice):
+    session = make_session(updates=1)
+    SessionAnswer.objects.update(kind="by a paid update", sign=1)
+    Session.objects.update(total=1)
+    session.refresh_from_db()
+    services.sessions.ask_session(session=session, query=MEN, by=alice)
+    assert Session.objects.get().used_up_at is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import uuid
 
 import numpy as np
 import pytest
@@ -134,3 +135,32 @@ def test_the_threshold_is_that_of_the_database_and_is_not_kept(session, ask):
     session.refresh_from_db()
     ask(ASKED[1])
     assert Session.objects.get().noisy_threshold != 0
+
+
+def test_a_session_opened_with_another_total_is_replayed(session, ask):
+    ask(ASKED[0])
+    Session.objects.update(total=150)
+    same(*taken(session))
+
+
+def test_states_of_too_many_cells_are_forgotten_the_oldest_first(session, ask, monkeypatch):
+    ask(ASKED[0])
+    monkeypatch.setattr(session_state, "MAX_KEPT_CELLS", 1)
+    ask(ASKED[1])
+    assert not session_state._kept
+    size = plan_of_session(session).schema.universe.size
+    monkeypatch.setattr(session_state, "MAX_KEPT_CELLS", 2 * size)
+    ask(ASKED[2])
+    (kept,) = session_state._kept.values()
+    others = [uuid.uuid4(), uuid.uuid4()]
+    for number in others:
+        session_state._keep(number, copy.deepcopy(kept))
+    assert list(session_state._kept) == others
+
+
+def test_a_state_is_not_replaced_by_an_older_one(session, ask):
+    ask(ASKED[0])
+    older = copy.deepcopy(session_state._kept[session.pk])
+    ask(ASKED[1])
+    session_state._keep(session.pk, older)
+    assert session_state._kept[session.pk].head.sequence == 2

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -27,7 +25,6 @@ from releases.engine.tables.ingest import UnreadableTable
 from releases.models import Fingerprint, ReleaseState, UploadState
 from releases.services import fingerprints, reading
 from releases.services.datasets import upload_limits
-from releases.services.uploads import TOO_MUCH
 from releases.storage import scratch
 from releases.worker import jobs, runner
 from tests.web.conftest import CSV
@@ -211,20 +208,6 @@ def test_one_module_makes_connections_and_every_other_way_to_one_is_forbidden():
     assert found == []
 
 
-def test_readers_of_tables_are_called_by_jobs_alone():
-    """Of the functions of the engine that open a table, no module but that of the jobs takes one."""
-    openers = {"open_table", "ingest", "check_start", "sketch", "counted_digest", "TableCounts", "connect"}
-    openers |= {"FileTable", "ServerTable", "SparkTable"}
-    found = []
-    for path in (ROOT / "releases").rglob("*.py"):
-        if path.is_relative_to(ROOT / "releases/engine") or path == ROOT / "releases/worker/jobs.py":
-            continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("releases.engine.tables"):
-                found += [f"{path.name}: {each.name}" for each in node.names if each.name in openers]
-    assert found == []
-
-
 #: What each task is given to do, so that it comes to a table; and the jobs by which it does.
 DRIVEN = {
     "releases.execute": (lambda made: tasks.execute(release_id=str(made["release"].pk)), ["release"]),
@@ -302,20 +285,6 @@ def test_a_column_of_lists_is_refused_before_it_is_made_into_text(tmp_path):
     pyarrow.parquet.write_table(pa.table({"a": [["x" * 9] * 900] * 100}), tmp_path / "bomb.parquet")
     with pytest.raises(UnreadableTable, match="no single values"):
         reading.upload(tmp_path / "bomb.parquet", tmp_path / "stored.parquet", table=upload_limits())
-
-
-def test_a_table_that_takes_too_much_is_refused_with_one_reason_and_not_taken_up_again(receive, settings):
-    # DuckDB compresses what it holds, so these are texts that cannot be.
-    few = [b"%d" % row for row in range(200_000)]
-    much = [hashlib.sha512(each).hexdigest().encode() for each in few] * 2
-    few, much = (receive(b"age,sex\n" + b",m\n".join([*lines, b""])) for lines in (few, much))
-    # A job's process is a copy of the reader. Few rows take at most 160 MiB beside it, many more than 320 MiB.
-    status = Path(f"/proc/{runner._reader.pid}/status").read_text()
-    settings.READER_MEMORY_BYTES = int(re.search(r"VmData:\s+(\d+) kB", status)[1]) * 1024 + 240 * 2**20
-    assert read(few)
-    assert not read(much)
-    much.refresh_from_db()
-    assert (much.state, much.refusal, much.attempts) == (UploadState.REFUSED, TOO_MUCH, 1)
 
 
 def killed(*_, **__):
