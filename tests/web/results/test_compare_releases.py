@@ -80,6 +80,24 @@ def test_a_release_of_columns_declared_otherwise_counts_other_rows_and_is_not_of
     assert shown.context["page"] is None
 
 
+def test_a_statistic_is_compared_with_the_same_one_only_and_never_with_what_was_chosen(
+    make_dataset, make_draft, carry_out, as_, alice
+):
+    dataset = make_dataset(epsilon="50")
+
+    def publish(question, mechanism, epsilon="2"):
+        return carry_out(make_draft(dataset, question, epsilon=epsilon, mechanism=mechanism))
+
+    one, again = (publish({"mean": ["age"]}, "laplace-numbers", epsilon) for epsilon in ("2", "5"))
+    total = publish({"sum": ["age"]}, "laplace-numbers")
+    chosen = publish({"median": "age"}, "exponential-quantile")
+    measured = publish({"median": "age"}, "smooth-median-cauchy", "5")
+    for first, other, is_shown in ((one, again, True), (one, total, False), (chosen, measured, False)):
+        for pair in ((first, other), (other, first)):
+            shown = beside(as_(alice), pair[0], other=pair[1].pk).context["page"]
+            assert (shown is not None) is is_shown
+
+
 # --- two tables -------------------------------------------------------------------------------------------------------
 
 

@@ -166,6 +166,12 @@ def test_wherever_the_counts_lie_in_their_intervals_the_quartiles_lie_in_theirs(
         assert edges[low] <= quantile <= edges[high]
 
 
+def test_quartiles_are_about_where_the_counts_put_them():
+    column = glance_of(AGES, within([40, 40, 40, 40, 40]))
+    found = [(each.about, each.within) for each in column.quartiles]
+    assert found == [("10", "0 to 10"), ("20", "10 to 20"), ("30", "20 to 30")]
+
+
 def test_what_is_missing_is_counted_by_itself_only_where_a_column_leaves_such_rows_out_and_is_told():
     alone = at_a_glance(Universe(attributes=(AGES,)), may_check=True)
     assert [part.title for part in alone] == ["Everything at a glance"]

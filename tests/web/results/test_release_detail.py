@@ -81,6 +81,14 @@ def test_a_published_release_is_its_people_s_until_they_make_it_public_and_again
     assert as_(None).get(link("release_detail", published)).status_code == 410
 
 
+@pytest.mark.parametrize("change", [services.releases.make_public, services.releases.withdraw_release])
+def test_only_a_finished_release_is_made_public_or_withdrawn(draft, queued, change):
+    for release in (draft, queued):
+        with pytest.raises(services.release_inputs.Refusal, match="Only a finished release can be"):
+            change(release=release)
+    assert not Release.objects.filter(is_public=True).exists()
+
+
 def test_a_withdrawn_release_is_no_longer_offered_and_its_charge_stays(public, as_, alice, charlie):
     spent = Budget.objects.get().spent_epsilon
     post(as_(alice), "withdraw", public)
