@@ -59,7 +59,7 @@ def test_only_the_chosen_group_is_told_and_never_the_person_who_asked(
     assert [to for to, _ in sent()] == [[bob.email]]
 
 
-def test_what_is_decided_no_longer_asks_the_reviewers(asked, sofia):
+def test_what_is_decided_no_longer_asks_the_reviewers(sofia, asked):
     assert Notice.objects.filter(person=sofia, sent_at=None).count() == 1
     services.budgets.deny_request(request=asked, by=sofia, note="No.")
     assert not Notice.objects.for_home(sofia).exists()

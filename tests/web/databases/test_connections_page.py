@@ -136,19 +136,20 @@ def test_nobody_but_an_administrator_registers_or_removes(registered, alice, unr
     assert [each.name for each in RegisteredConnection.objects.all()] == ["clinic"]
 
 
-def test_a_password_is_read_from_the_first_place_that_has_one(registered, settings, tmp_path, monkeypatch):
+def test_a_password_is_read_from_the_first_place_that_has_one(registered, settings, tmp_path):
     variable, mounted = "CONNECTION_CLINIC_PASSWORD", tmp_path / "mounted"
     settings.SECRETS_DIR = str(tmp_path)
     clinic = services.connections.connection_named("clinic")
-    monkeypatch.setenv(variable, "")
-    assert "%40" not in clinic.url
-    (tmp_path / variable).write_text("of the folder\n")
-    assert ":of%20the%20folder@" in clinic.url
-    monkeypatch.setenv(variable, "of the variable")
-    assert ":of%20the%20variable@" in clinic.url
-    mounted.write_text("of the file\n")
-    monkeypatch.setenv(f"{variable}_FILE", str(mounted))
-    assert ":of%20the%20file@" in clinic.url
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(variable, "")
+        assert "%40" not in clinic.url
+        (tmp_path / variable).write_text("of the folder\n")
+        assert ":of%20the%20folder@" in clinic.url
+        patch.setenv(variable, "of the variable")
+        assert ":of%20the%20variable@" in clinic.url
+        mounted.write_text("of the file\n")
+        patch.setenv(f"{variable}_FILE", str(mounted))
+        assert ":of%20the%20file@" in clinic.url
 
 
 @contextmanager
