@@ -1,0 +1,25 @@
+"""300 mutated files of each format: no crash, no hang, and a table or a refusal that quotes no row."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from tests.engine.tables import formats, fuzz
+from tests.stack import ROOT
+
+
+def test_mutated_files_of_every_format_are_taken_or_refused():
+    """In a process of its own, which a library may end."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.engine.tables.fuzz"], cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout)
+    assert set(found) == set(formats.every_format())
+    for name, each in found.items():
+        assert each["taken"] + each["refused"] == fuzz.FILES, name
+        assert each["refused"] > 0, name
+        assert each["slowest"] < 2, name
+        assert not each["quotes"], name
