@@ -88,9 +88,7 @@ MUTATIONS = (
         file="releases/engine/mechanisms/counted_quantiles.py",
         text="_DRAWS_SHARE = 2 * _FAR_SHARE + _NEAR_SHARE",
         instead="_DRAWS_SHARE = 2 * _FAR_SHARE",
-        test=(
-            "tests/engine/mechanisms/test_quantiles.py::test_draws_and_noise_together_cost_exactly_the_budget"
-        ),
+        test=("tests/engine/mechanisms/test_quantiles.py::test_draws_and_noise_together_cost_exactly_the_budget"),
     ),
     Mutation(
         name="a-row-that-changes-its-group-moves-one-rank",

@@ -145,6 +145,34 @@ def test_what_was_revoked_after_the_backup_is_revoked_again(site, tmp_path):
     assert audit.returncode == 0, audit.stderr
 
 
+def test_a_reviewer_may_leave_out_what_is_final_and_not_what_concerns_them(site, tmp_path):
+    site.do(BEFORE + GIVEN)
+    site.follow("Backup", tmp_path / "copy")
+    site.do(REVOKED)
+    site.do('User.objects.filter(username="demoted").update(is_active=True)')
+    site.follow("Restore", tmp_path / "copy", "--discard-newer", fails_at="audit")
+    found = site.do(
+        """
+        from releases.models import AuditEvent, Installation
+        everything = services.reapplying.forgotten_decisions(Installation.own())
+        assert "By mistake." not in [each.detail for each in everything]
+        rows = {each.number for each in everything if each.action == "delete rows"}
+        demoted = User.objects.get(username="demoted")
+        refusal = refused(lambda: services.restoring.acknowledge_marks(by=demoted))
+        frozen = {each.number for each in everything if each.action == "freeze"}
+        stake = refused(lambda: services.restoring.acknowledge_marks(by=people()[0], leave_out=rows))
+        services.restoring.acknowledge_marks(by=people()[1], leave_out=rows | frozen)
+        said = AuditEvent.objects.filter(action="restore").order_by("pk").last().detail
+        is_there = dataset("newer").rows_deleted_at is None
+        answer = [refusal, stake, said, is_there, dataset("cancelled  ").budget.is_frozen]
+        """
+    )
+    assert "Somebody else has to decide" in found[0]
+    assert "owns the data; somebody else has to" in found[1]
+    assert "left out: deleted the rows of newer" in found[2]
+    assert found[3:] == [True, True]
+
+
 def test_a_backup_that_was_put_back_by_hand_is_noticed_and_everything_unsettled_waits(site, tmp_path):
     site.do(BEFORE + GIVEN)
     site.follow("Backup", tmp_path / "copy")
