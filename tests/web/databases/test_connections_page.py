@@ -269,3 +269,23 @@ def test_a_folder_that_became_a_link_out_of_what_is_allowed_is_read_no_more(
     os.symlink(share, tmp_path / "allowed" / "share")
     with pytest.raises(Refusal, match="not among those that this site may read any more"):
         queue(dataset)
+
+
+def test_no_row_is_made_of_a_database_that_may_not_be_read(unregistered, send):
+    """All that a role may be refused for is tested with the settings' connections."""
+    ledger = "CREATE TABLE ward.releases_ledgerentry (id integer)"
+    for statements, undone, says in (
+        (["ALTER ROLE reader SUPERUSER"], ["ALTER ROLE reader NOSUPERUSER"], "is a superuser"),
+        (
+            [ledger, "GRANT SELECT ON ward.releases_ledgerentry TO reader"],
+            ["DROP TABLE ward.releases_ledgerentry"],
+            "holds the ledger of such a site",
+        ),
+        (OTHERWISE, [], "counts texts, numbers, dates or persons otherwise"),
+    ):
+        unregistered.run(*statements)
+        page = send("clinic", unregistered.address)
+        assert page.status_code == 400
+        assert says in words(page)
+        assert not RegisteredConnection.objects.exists()
+        unregistered.run(*undone)

@@ -261,3 +261,21 @@ def test_the_audit_reads_what_old_entries_do_not_say_from_the_plan(queued):
     assert len(faults()) == 1
     Release.objects.change(plan=None)
     assert faults() == ["what it protects is unknown"]
+
+
+def test_whoever_has_read_a_table_before_it_joined_another_spends_of_neither(make_dataset, make_draft, alice):
+    joined = make_dataset()
+    dataset = make_dataset(epsilon="", content=CSV + b"p0,20,male\n")
+    draft = Release.objects.select_related("dataset__budget").get(pk=make_draft(dataset).pk)
+    old = [Dataset.objects.select_related("budget").get(pk=dataset.pk) for _ in range(2)]
+    services.datasets.join_population(dataset=dataset, other=joined)
+    with pytest.raises(refusals.AnotherPopulation):
+        send_in(draft, alice)
+    with pytest.raises(InvalidInput, match="cannot be changed once a budget was asked for"):
+        services.datasets.declare_protection(dataset=old[0], unit=PERSON, neighbours=REPLACE)
+    with pytest.raises(InvalidInput, match="must be above the 2 that is granted"):
+        ask_for(old[1], alice, "1")
+    other = make_dataset(epsilon="", content=CSV + b"p1,20,male\n")
+    with pytest.raises(InvalidInput, match="a budget was asked for on Survey itself"):
+        services.datasets.join_population(dataset=now(dataset), other=other)
+    assert not LedgerEntry.objects.filter(kind="charge").exists()

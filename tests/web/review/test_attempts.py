@@ -15,7 +15,7 @@ from releases.engine.errors import Cancelled
 from releases.ledger import entries, ledger, refusals
 from releases.models import Attempt, Budget, EntryKind, Notice, Release, ReleaseState
 from releases.publication import files
-from releases.services import attempts
+from releases.services import attempts, execution
 from releases.worker import runner
 from tests.web.steps import execute, faults
 
@@ -206,3 +206,12 @@ def test_what_reads_nothing_to_the_end_gives_the_charge_back(queued, clock, monk
     assert set(Attempt.objects.values_list("opened_at", "failure")) == {(None, error)}
     assert Notice.objects.filter(title__startswith="Failed: ", text__contains="the charge was given back").exists()
     assert not execute(queued)
+
+
+def test_where_an_earlier_attempt_read_something_the_charge_stays(queued, clock, fail, monkeypatch):
+    """Also where the same plan costs more than it did."""
+    clock.now = fail(queued)
+    price = execution.accountant.price
+    monkeypatch.setattr(execution.accountant, "price", lambda events, **given: price([*events, *events], **given))
+    until_it_ends(queued, clock)
+    assert (queued.state, kinds(queued)) == (ReleaseState.FAILED, [EntryKind.CHARGE])

@@ -275,3 +275,34 @@ def test_no_line_tells_more_than_numbers_and_digests_of_what_is_published(live, 
     told = (Path(settings.MARKS_DIR) / "releases" / f"{live.pk}.jsonl").read_text().splitlines()
     assert told[:3] == ['{"claim": 1}', '{"opened": true}', '{"answer": 1}']
     assert len(told) == 4
+
+
+def test_the_marks_of_another_database_stop_everything_and_are_no_reviewer_s_to_take(queued, alice, sofia, as_):
+    chain.belong_to(uuid.uuid4())
+    assert not execute(queued)
+    assert "the marks folder belongs to another database; set MARKS_DIR" in audited()
+    with pytest.raises(services.release_inputs.Refusal, match=r"belongs to another database.*MARKS_DIR"):
+        services.releases.cancel_release(release=queued, by=alice)
+    with pytest.raises(refusals.LedgerRefusal, match="An operator has to do that"):
+        services.restoring.acknowledge_marks(by=sofia)
+    assert not as_(sofia).get(reverse("backups")).context["page"].waiting.can_go_on
+    assert as_(sofia).get(reverse("review_queue")).context["page"].installation_waits
+
+
+def test_a_worker_that_ends_between_what_is_remembered_and_the_commit_leads_to_the_very_same_files(queued, monkeypatch):
+    note = high_water_marks.note_published
+
+    def killed(*args):
+        note(*args)
+        raise RuntimeError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(high_water_marks, "note_published", killed)
+        assert not execute(queued)
+    assert known().state == ReleaseState.QUEUED
+    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("data were touched again"))
+    assert execute(queued)
+    assert high_water_marks.story(queued.pk).published.folder == known().folder
+    assert (known().state, known().attempts) == (ReleaseState.PUBLISHED, 2)
+    assert known().result["receipt"]["answers"] == len(files.read_answers(files.folder_of(known())))
+    assert audited() == ""
