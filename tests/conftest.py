@@ -34,7 +34,6 @@ SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 #: What takes longest starts first, so that no process is without work at the end: files, and folders of them.
 SLOWEST = (
     "tests/flows/installations/test_on_postgresql.py",
-    "tests/flows/pages/test_screenshots.py",
     "tests/web/results/test_neighbours.py",
     "tests/flows/pages/test_every_page.py",
     "tests/web/shared/test_who_learns_what.py",

@@ -71,7 +71,7 @@ MUTATIONS = (
         file="releases/engine/mechanisms/quantiles.py",
         text="epsilon = epsilon_of_each(request.budget, draw_event, rounds=_ENDS)",
         instead="epsilon = epsilon_of_each(request.budget, draw_event, rounds=1)",
-        test="tests/engine/mechanisms/test_ranges.py::test_both_ends_together_keep_the_claim_for_neighbouring_tables",
+        test="tests/engine/mechanisms/test_quantiles.py::test_both_ends_together_keep_the_claim_for_neighbouring_tables",
     ),
     Mutation(
         name="counts-of-cells-moved-once-under-replace",
@@ -79,7 +79,7 @@ MUTATIONS = (
         text="max(schema.changes_of_a_row(added=1, replaced=lambda: 2))",
         instead="max(schema.changes_of_a_row(added=1, replaced=lambda: 1))",
         test=(
-            "tests/engine/mechanisms/test_counted_quantiles.py::"
+            "tests/engine/mechanisms/test_quantiles.py::"
             "test_no_unit_moves_the_counts_further_than_is_paid_for_whatever_the_edges"
         ),
     ),
@@ -88,9 +88,7 @@ MUTATIONS = (
         file="releases/engine/mechanisms/counted_quantiles.py",
         text="_DRAWS_SHARE = 2 * _FAR_SHARE + _NEAR_SHARE",
         instead="_DRAWS_SHARE = 2 * _FAR_SHARE",
-        test=(
-            "tests/engine/mechanisms/test_counted_quantiles.py::test_draws_and_noise_together_cost_exactly_the_budget"
-        ),
+        test=("tests/engine/mechanisms/test_quantiles.py::test_draws_and_noise_together_cost_exactly_the_budget"),
     ),
     Mutation(
         name="a-row-that-changes-its-group-moves-one-rank",
@@ -98,7 +96,7 @@ MUTATIONS = (
         text="return counts_moved(schema) * max(at, 1 - at)",
         instead="return rank_sensitivity(schema, at)",
         test=(
-            "tests/engine/mechanisms/test_counted_quantiles.py::"
+            "tests/engine/mechanisms/test_quantiles.py::"
             "test_draws_of_two_groups_together_keep_their_epsilon_and_with_the_sensitivity_of_one_do_not"
         ),
     ),
@@ -108,7 +106,7 @@ MUTATIONS = (
         text="low = edges[first - 1] if first else attribute.lowest",
         instead="low = edges[first] if first < len(edges) else attribute.highest",
         test=(
-            "tests/engine/mechanisms/test_counted_quantiles.py::"
+            "tests/engine/mechanisms/test_quantiles.py::"
             "test_no_small_table_is_missed_more_often_than_beta_and_some_half_as_often"
         ),
     ),
@@ -238,7 +236,7 @@ MUTATIONS = (
         text="precisions = 1 / self.variances_of_draws[is_joined]",
         instead="precisions = np.ones(int(is_joined.sum()))",
         test=(
-            "tests/engine/mechanisms/test_mixed_squares.py::"
+            "tests/engine/mechanisms/test_least_squares.py::"
             "test_the_answers_are_the_best_linear_estimate_from_what_was_measured"
         ),
     ),
@@ -248,7 +246,7 @@ MUTATIONS = (
         text="share = beta / squares.workload.size",
         instead="share = beta",
         test=(
-            "tests/engine/mechanisms/test_mixed_squares.py::"
+            "tests/engine/mechanisms/test_least_squares.py::"
             "test_all_answers_are_within_the_bound_as_often_as_it_says_and_a_narrower_one_is_noticed"
         ),
     ),
@@ -258,8 +256,7 @@ MUTATIONS = (
         text="-np.log1p(2 * variances * np.sin(angles / 2) ** 2)",
         instead="-2 * variances * np.sin(angles / 2) ** 2",
         test=(
-            "tests/engine/bounds/test_combinations.py::"
-            "test_the_bound_holds_for_the_exact_law_and_hardly_anything_less_does"
+            "tests/engine/bounds/test_accuracy.py::test_the_bound_holds_for_the_exact_law_and_hardly_anything_less_does"
         ),
     ),
     Mutation(
@@ -355,7 +352,7 @@ MUTATIONS = (
         file="releases/engine/mechanisms/base.py",
         text="if schema.total_is_public and not workload.tells_rows_apart:",
         instead="if False:",
-        test="tests/engine/mechanisms/test_public_questions.py::test_every_mechanism_for_counts_refuses_counts_that_are_public",
+        test="tests/engine/mechanisms/test_mechanisms.py::test_every_mechanism_for_counts_refuses_counts_that_are_public",
     ),
     Mutation(
         name="laplace-scale-halved",

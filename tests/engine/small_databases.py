@@ -89,13 +89,11 @@ CASES = {
     "predicates with a rest": Case(PARTITION, (6,), (span("a", 0, 1), span("a", 2, 4)), 3, ALL),
     "a marginal and a coarser one": Case(NESTED, (2, 3), ({"marginal": ["a"]}, {"marginal": ["a", "b"]}), 3),
     "ranges in ranges": Case(NESTED, (6,), (span("a", 0, 4), span("a", 1, 3), span("a", 4, 5)), 3),
-    "prefixes with cells within": Case(NESTED, (3, 2), (A, {"marginal": ["a", "b"]}), 3),
     "two columns apart": Case(
         "2 independent groups of attributes", (3, 2), (A, {"marginal": ["b"]}), 3, ONLY_SEQUENCES
     ),
     "ranges that cross": Case(OPEN, (6,), (A, span("a", 1, 3), span("a", 2, 5)), 3, ALL),
     "a sliding window": Case(OPEN, (5,), tuple(span("a", i, i + 2) for i in range(4)), 4),
-    "two marginals that cross": Case(WEIGHED, (3, 2), ({"marginals": 1},), 3, (Databases.MULTISETS,)),
     "predicates that cross": Case(
         WEIGHED,
         (3, 2, 2),

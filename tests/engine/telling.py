@@ -6,12 +6,12 @@ from fractions import Fraction
 from itertools import combinations_with_replacement
 
 import numpy as np
-from hypothesis import strategies as st
 
 from releases.engine.domain.privacy import PureDP
 from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.base import mechanism
 from releases.engine.noise.randomness import StreamRandomness
+from releases.engine.tables.counts import Histogram
 from releases.engine.verification import privacy_loss
 from releases.engine.verification.cases import Pair, chosen, counts_of, estimates
 from releases.engine.workload.parsing import read_question
@@ -22,15 +22,39 @@ PERSON = {"kind": "person", "id": "who", "max_rows": 2}
 FALSE_ALARM = 1e-6
 
 
+def schema_of(columns, neighbours="add_remove", unit=None):
+    return Schema.from_json(
+        {"version": 1, "columns": columns, "neighbours": neighbours, "unit": unit or {"kind": "row"}}
+    )
+
+
 def planned(
     name, columns, query, neighbours="add_remove", *, epsilon=1, budget=None, beta="1/20", unit=None, **options
 ):
-    schema = Schema.from_json(
-        {"version": 1, "columns": columns, "neighbours": neighbours, "unit": unit or {"kind": "row"}}
-    )
-    question = read_question({"version": 1, "queries": [query]}, schema.universe)
+    """A plan for one query or a list of them, with a pure budget if nothing else is said."""
+    schema = columns if isinstance(columns, Schema) else schema_of(columns, neighbours, unit)
+    queries = query if isinstance(query, list) else [query]
+    question = read_question({"version": 1, "queries": queries}, schema.universe)
     budget = budget or PureDP(epsilon=Fraction(epsilon))
     return mechanism(name).plan(schema, question, budget=budget, beta=Fraction(beta), options=options)
+
+
+def integers(sizes):
+    """Columns of so many bins."""
+    return [{"name": f"c{i}", "type": "integer", "edges": list(range(size + 1))} for i, size in enumerate(sizes)]
+
+
+def categories(sizes, **more):
+    """Columns of so many categories."""
+    return [
+        {"name": f"c{i}", "type": "categorical", "categories": [f"v{j}" for j in range(size)], **more}
+        for i, size in enumerate(sizes)
+    ]
+
+
+def some_counts(universe, most, seed=1):
+    """A histogram of which no cell has as many as that."""
+    return Histogram(universe=universe, counts=np.random.default_rng(seed).integers(0, most, universe.shape))
 
 
 def table(plan, rows):
@@ -48,16 +72,6 @@ def all_neighbours(cells, *, most_rows, neighbours):
                 if neighbours == "replace":
                     for other in cells:
                         yield (*common, one), (*common, other)
-
-
-@st.composite
-def neighbouring_rows(draw, row, *, neighbours, unit_rows=1):
-    """Two tables that differ in one unit of at most so many rows; a row that a rule drops is not there at all."""
-    common = draw(st.lists(row, max_size=8))
-    one = draw(st.lists(row, min_size=1, max_size=unit_rows))
-    other = [] if neighbours == "add_remove" else draw(st.lists(row, max_size=unit_rows))
-    pair = [common + one, common + other]
-    return pair if draw(st.booleans()) else pair[::-1]
 
 
 def epsilon_proved(plan, one, other, *, runs, seed):

@@ -2,8 +2,7 @@
 
 These figures may price one release and be shown beside a ledger. They must not decide what a ledger accepts: optimal
 composition is not a filter. Two steps whose second depends on the first's answer can each time compose to
-delta <= 1e-6 at epsilon 1 and yet have delta 1.46e-6 together (tests/engine/accounting/test_filter_adversary.py, and
-arXiv 2602.06756).
+delta <= 1e-6 at epsilon 1 and yet have delta 1.46e-6 together (arXiv 2602.06756).
 """
 
 from __future__ import annotations

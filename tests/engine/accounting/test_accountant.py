@@ -32,7 +32,6 @@ from releases.engine.accounting.events import (
     ReportNoisyMaxEvent,
     SparseVectorEvent,
     SubsampledEvent,
-    WeightedDiscreteGaussianEvent,
     WeightedDiscreteLaplaceEvent,
 )
 from releases.engine.domain.privacy import NeighbouringRelation
@@ -83,17 +82,6 @@ def test_every_amount_is_rounded_up():
     assert (tiny.delta, tiny.rho_delta) == (1, 1)
 
 
-@pytest.mark.parametrize("kind", [DiscreteGaussianEvent, WeightedDiscreteGaussianEvent])
-def test_a_gaussian_has_an_exact_rho_no_pure_form_and_an_approximate_one_only_with_a_delta(kind):
-    event = kind(noise_variance=25)
-    pure = price([event], delta=Fraction(0))
-    assert pure == Price(pure_epsilon=None, epsilon=None, delta=0, rho=EPSILON_UNITS // 50, rho_delta=0)
-    found = price([event], delta=MILLIONTH)
-    assert found.pure_epsilon is None
-    assert found.delta == 10**12
-    assert found.epsilon >= epsilon_of_rho(rho=Fraction(1, 50), delta=MILLIONTH) * EPSILON_UNITS
-
-
 def test_a_release_with_a_delta_to_spare_spends_it_only_where_it_helps():
     one = price([PureEvent(epsilon=1)], delta=MILLIONTH)
     assert (one.epsilon, one.delta) == (EPSILON_UNITS, 0)
@@ -108,10 +96,6 @@ def test_one_dear_event_among_many_cheap_ones_is_added_and_the_rest_converted():
     together = price([cheap, dear], delta=MILLIONTH)
     alone = epsilon_of_rho(rho=300 * rho_of_pure(epsilon=TENTH), delta=MILLIONTH)
     assert together.epsilon == math.ceil((alone + 5) * EPSILON_UNITS)
-    everything = epsilon_of_rho(
-        rho=300 * rho_of_pure(epsilon=TENTH) + rho_of_pure(epsilon=Fraction(5)), delta=MILLIONTH
-    )
-    assert together.epsilon < everything * EPSILON_UNITS
     assert together.epsilon < 35 * EPSILON_UNITS
 
 
@@ -152,10 +136,9 @@ def test_an_approximate_event_has_its_delta_in_every_form_and_no_form_at_a_small
     assert (found.pure_epsilon, found.epsilon, found.delta) == (None, EPSILON_UNITS // 2, 10**12)
     assert found.rho_delta == 10**12
     assert found.rho == pytest.approx(OF_COINS * EPSILON_UNITS, abs=1)
-    less = price([event], delta=MILLIONTH / 2)
-    assert (less.epsilon, less.rho_delta) == (None, 10**12)
     assert price([times(event, 3)], delta=3 * MILLIONTH).delta == 3 * 10**12
-    assert price([times(event, 3)], delta=2 * MILLIONTH).epsilon is None
+    less = price([times(event, 3)], delta=2 * MILLIONTH)
+    assert (less.epsilon, less.rho_delta) == (None, 3 * 10**12)
     with pytest.raises(Unpriceable, match="add up to 1 or more"):
         price([times(ApproximateEvent(epsilon=1, delta=HALF), 2)], delta=Fraction(9, 10))
 
@@ -174,14 +157,6 @@ PARTS = (
     PureEvent(epsilon=Fraction(3, 10)),
     DiscreteLaplaceEvent(noise_multiplier=10),
 )
-
-
-def test_parallel_parts_cost_the_worst_one_under_add_remove_and_the_two_worst_added_under_replace():
-    one, two = (forms(ParallelEvent(events=PARTS, neighbours=each)) for each in ("add_remove", "replace"))
-    assert (one.epsilon, one.rho) == (HALF, rho_of_pure(epsilon=HALF))
-    assert two.epsilon == HALF + Fraction(3, 10)
-    assert two.rho == rho_of_pure(epsilon=HALF) + rho_of_pure(epsilon=Fraction(3, 10))
-    assert forms(ParallelEvent(events=PARTS[:1], neighbours="replace")) == forms(PARTS[0])
 
 
 def test_a_unit_that_moves_between_parts_really_spends_what_two_parts_cost():
@@ -229,20 +204,6 @@ def test_a_group_pays_its_size_in_epsilon_and_its_square_in_rho():
     assert rho_of_laplace(epsilon=HALF) <= laplace.rho <= rho_of_pure(epsilon=HALF)
 
 
-def test_a_groups_delta_grows_with_the_powers_of_e():
-    found = forms(GroupedEvent(event=ApproximateEvent(epsilon=1, delta=MILLIONTH), size=3))
-    assert found.epsilon == 3
-    assert float(found.delta) == pytest.approx(1e-6 * (1 + math.e + math.e**2), rel=1e-12)
-    assert forms(GroupedEvent(event=ApproximateEvent(epsilon=1, delta=MILLIONTH), size=14)).delta < 1
-    with pytest.raises(Unpriceable, match="delta would be 1 or more"):
-        forms(GroupedEvent(event=ApproximateEvent(epsilon=1, delta=MILLIONTH), size=15))
-    mixed = ParallelEvent(
-        events=(GaussianEvent(noise_variance=50), ApproximateEvent(epsilon=1, delta=MILLIONTH)), neighbours="add_remove"
-    )
-    with pytest.raises(Unpriceable, match="Group privacy is proved for"):
-        forms(GroupedEvent(event=mixed, size=2))
-
-
 def sampled(event, rate, scheme="poisson", neighbours="add_remove"):
     return forms(SubsampledEvent(event=event, rate=rate, scheme=scheme, neighbours=neighbours))
 
@@ -272,9 +233,7 @@ class Cheaper(LaplaceEvent):
 def test_an_event_without_an_entry_here_is_refused():
     with pytest.raises(Unpriceable, match="No price is known for events of kind 'novel'"):
         price([NovelEvent()], delta=Fraction(0))
-    with pytest.raises(Unpriceable, match="'Event'"):
-        price([Event()], delta=Fraction(0))
-    for event in (times(NovelEvent(), 3), "laplace", Cheaper(noise_multiplier=3)):
+    for event in (times(NovelEvent(), 3), "laplace", Cheaper(noise_multiplier=3), Event()):
         with pytest.raises(Unpriceable, match="No price is known"):
             price([event], delta=Fraction(0))
 
@@ -307,54 +266,6 @@ def test_a_price_of_nothing_a_negative_or_a_broken_one_cannot_be_made(field, val
             Price(**{**given_, field: value})
     with pytest.raises(Unpriceable, match="at least one form"):
         Price(pure_epsilon=None, epsilon=None, delta=0, rho=None, rho_delta=0)
-
-
-def test_a_price_says_itself_in_words_and_json():
-    found = price([times(PureEvent(epsilon=TENTH), 1000)], delta=MILLIONTH)
-    assert found.in_words().startswith("epsilon 100; or epsilon 20.5411")
-    assert "with delta 0.000001; or rho 4.995837" in found.in_words()
-    assert Price(**found.to_json()) == found
-    approximate = price([ApproximateEvent(epsilon=1, delta=MILLIONTH)], delta=MILLIONTH)
-    assert approximate.in_words().endswith("outside delta 0.000001")
-
-
-small = st.fractions(Fraction(1, 50), 3, max_denominator=60)
-events = st.one_of(
-    st.builds(LaplaceEvent, noise_multiplier=st.fractions(Fraction(1, 3), 40, max_denominator=50)),
-    st.builds(DiscreteGaussianEvent, noise_variance=st.fractions(Fraction(1, 4), 900, max_denominator=50)),
-    st.builds(PureEvent, epsilon=small),
-    st.builds(ExponentialMechanismEvent, epsilon=small),
-    st.builds(ApproximateEvent, epsilon=small, delta=st.just(Fraction(1, 10**9))),
-    st.builds(RepeatedEvent, event=st.builds(PureEvent, epsilon=small), times=st.integers(1, 60)),
-    st.builds(
-        ParallelEvent,
-        events=st.lists(st.builds(PureEvent, epsilon=small), min_size=1, max_size=3),
-        neighbours=st.just("replace"),
-    ),
-)
-lists = st.lists(events, min_size=1, max_size=5)
-
-
-def amount(value):
-    return math.inf if value is None else value
-
-
-@given(first=lists, second=lists, shuffle=st.randoms())
-@settings(max_examples=40)
-def test_prices_are_monotone_subadditive_and_do_not_depend_on_order(first, second, shuffle):
-    delta = MILLIONTH
-    one, other = price(first, delta=delta), price(second, delta=delta)
-    both, more = (price([*first, *second], delta=each) for each in (2 * delta, delta))
-    shuffled = [*first, *second]
-    shuffle.shuffle(shuffled)
-    assert price(shuffled, delta=2 * delta) == both
-    for form in ("pure_epsilon", "epsilon", "rho", "rho_delta"):
-        assert amount(getattr(both, form)) <= amount(getattr(one, form)) + amount(getattr(other, form))
-        assert amount(getattr(more, form)) >= amount(getattr(one, form))
-    assert both.delta <= 2 * 10**12
-    # A larger delta never costs more epsilon.
-    assert amount(both.epsilon) <= amount(more.epsilon)
-    assert both.rho == more.rho
 
 
 @given(

@@ -1,16 +1,29 @@
-"""Conversions between pure, approximate, concentrated and Rényi differential privacy, against independent figures."""
+"""Conversions between the forms of differential privacy, and calibration, against independent figures."""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import partial
+from inspect import signature
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp
 
-from releases.engine.accounting.calibration import gaussian_delta
+from releases.engine.accounting.calibration import (
+    analytic_gaussian_sigma,
+    classical_gaussian_sigma,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_variance,
+    gaussian_variance_for_rho,
+    laplace_epsilon,
+    laplace_noise_multiplier,
+    least,
+    zcdp_budget,
+)
 from releases.engine.accounting.conversions import (
     SamplingScheme,
     amplified,
@@ -20,13 +33,9 @@ from releases.engine.accounting.conversions import (
     epsilon_of_rho,
     epsilon_of_rho_bun_steinke,
     group_approximate,
-    group_pure,
     group_renyi,
     group_rho,
     largest_rho,
-    rho_of_bounded_range,
-    rho_of_gaussian,
-    rho_of_laplace,
     rho_of_pure,
     rho_of_randomized_response,
 )
@@ -35,6 +44,7 @@ from releases.engine.errors import InvalidInput, Unpriceable
 
 MILLIONTH = Fraction(1, 10**6)
 UNIT = Fraction(1, 10**12)
+WITHIN = {"at_least": Fraction(0), "at_most": Fraction(100), "places": 3, "what": "epsilon"}
 EPSILONS = [Fraction(1, 1000), Fraction(1, 10), Fraction(1), Fraction(3), Fraction(12), Fraction(40)]
 #: Orders from 1 + 1e-4 to 20000.
 ORDERS = [1 + mp.mpf(10) ** (mp.mpf(k) / 4) for k in range(-16, 18)]
@@ -66,37 +76,6 @@ def test_rho_of_pure_bounds_every_order_of_randomized_response_and_is_its_limit(
     assert renyi((p, 1 - p), (1 - p, p), 1 + mp.mpf(10) ** -12) >= rho * (1 - mp.mpf(10) ** -9)
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
-def test_rho_of_laplace_bounds_every_order_and_is_its_limit(epsilon):
-    e, rho = as_mp(epsilon), as_mp(rho_of_laplace(epsilon=epsilon))
-
-    def divergence(order):  # lecture notes, Lemma 7.14
-        inside = order * mp.exp((order - 1) * e) + (order - 1) * mp.exp(-order * e)
-        return mp.log(inside / (2 * order - 1)) / (order - 1)
-
-    assert all(divergence(order) <= order * rho for order in ORDERS)
-    assert divergence(1 + mp.mpf(10) ** -12) >= rho * (1 - mp.mpf(10) ** -9)
-    assert rho < as_mp(rho_of_pure(epsilon=epsilon))
-
-
-@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(4)])
-def test_rho_of_a_bounded_range_bounds_every_law_of_that_range(epsilon):
-    e, rho = as_mp(epsilon), as_mp(rho_of_bounded_range(epsilon=epsilon))
-    worst = mp.mpf(0)
-    for share in range(1, 40):  # the log ratio takes the two values t and t - epsilon
-        t = e * share / 40
-        q = (1 - mp.exp(t - e)) / (mp.exp(t) - mp.exp(t - e))
-        p = q * mp.exp(t)
-        worst = max(worst, *(renyi((p, 1 - p), (q, 1 - q), order) / order for order in ORDERS))
-    assert worst <= rho
-    assert epsilon > 1 or worst >= rho * mp.mpf("0.98")
-
-
-def test_a_bounded_range_so_wide_that_pure_privacy_says_more_is_priced_as_pure():
-    assert rho_of_bounded_range(epsilon=Fraction(10)) == rho_of_pure(epsilon=Fraction(10))
-    assert rho_of_bounded_range(epsilon=Fraction(2)) == Fraction(1, 2)
-
-
 @pytest.mark.parametrize("categories", [2, 3, 4, 6, 7, 20, 1000])
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_rho_of_randomized_response_bounds_every_order_for_any_number_of_categories(epsilon, categories):
@@ -107,28 +86,6 @@ def test_rho_of_randomized_response_bounds_every_order_for_any_number_of_categor
         assert mp.log(inside / total) / (order - 1) <= order * rho
     if categories <= 6:
         assert rho - e * (mp.exp(e) - 1) / total <= mp.mpf(10) ** -29
-
-
-def test_randomized_response_over_very_many_categories_falls_back_on_pure_privacy():
-    # Here the divergence of order 1 is no bound: some order above 1 exceeds it.
-    assert rho_of_randomized_response(epsilon=Fraction(1), categories=1000) == rho_of_pure(epsilon=Fraction(1))
-    e, k = mp.mpf(1), 1000
-    first = e * (mp.exp(e) - 1) / (mp.exp(e) + k - 1)
-    higher = mp.log((mp.exp(7 * e) + mp.exp(-6 * e) + k - 2) / (mp.exp(e) + k - 1)) / 6
-    assert higher / 7 > first
-
-
-@pytest.mark.parametrize(
-    ("rho", "epsilon"),
-    [
-        (Fraction(5), 21.623),
-        (Fraction(5, 4), 9.561),
-        (Fraction(1, 20), 1.71226),
-        (Fraction(3, 2) + Fraction(7, 200), 10.745),
-    ],
-)
-def test_the_older_conversion_of_rho_gives_the_known_figures(rho, epsilon):
-    assert float(epsilon_of_rho_bun_steinke(rho=rho, delta=MILLIONTH)) == pytest.approx(epsilon, rel=1e-4)
 
 
 @given(rho=st.fractions(Fraction(1, 10**6), 50, max_denominator=10**6), digits=st.integers(1, 18))
@@ -178,17 +135,9 @@ def test_delta_and_epsilon_of_a_rho_are_one_curve(rho, epsilon):
         assert abs(again - epsilon) < Fraction(1, 10**12)
 
 
-def test_nothing_spent_converts_to_nothing():
-    assert epsilon_of_rho(rho=Fraction(0), delta=MILLIONTH) == 0
-    assert delta_of_rho(rho=Fraction(0), epsilon=Fraction(1)) == 0
-    assert epsilon_of_rho(rho=Fraction(1, 10**20), delta=MILLIONTH) == 0
-
-
 @pytest.mark.parametrize(
     ("epsilon", "delta"),
     [
-        (Fraction(1), MILLIONTH),
-        (Fraction(1, 100), Fraction(1, 10**9)),
         (Fraction(10), Fraction(1, 10**18)),
         (Fraction(100), Fraction(1, 2)),
         (Fraction(1, 10**6), Fraction(1, 10)),
@@ -200,53 +149,6 @@ def test_the_largest_rho_of_a_budget_fits_it_and_one_unit_more_does_not(epsilon,
     assert epsilon_of_rho(rho=rho, delta=delta) <= epsilon < epsilon_of_rho(rho=rho + UNIT, delta=delta)
 
 
-def test_a_budget_too_small_for_any_rho_is_refused():
-    with pytest.raises(Unpriceable, match="leaves no rho"):
-        largest_rho(epsilon=Fraction(1, 10**7), delta=Fraction(1, 10**12))
-
-
-@pytest.mark.parametrize("delta", [Fraction(0), Fraction(1), Fraction(-1, 2)])
-def test_a_delta_that_is_no_probability_is_refused(delta):
-    for convert, amounts in (
-        (epsilon_of_rho, {"rho": Fraction(1)}),
-        (epsilon_of_rho_bun_steinke, {"rho": Fraction(1)}),
-        (largest_rho, {"epsilon": Fraction(1)}),
-        (epsilon_of_renyi, {"order": Fraction(2), "divergence": Fraction(1)}),
-    ):
-        with pytest.raises(InvalidInput, match="must be above 0 and below 1"):
-            convert(**amounts, delta=delta)
-
-
-def test_negative_amounts_are_refused():
-    with pytest.raises(InvalidInput, match="must not be below 0"):
-        epsilon_of_rho(rho=Fraction(-1), delta=MILLIONTH)
-    with pytest.raises(InvalidInput, match="must not be below 0"):
-        delta_of_rho(rho=Fraction(1), epsilon=Fraction(-1))
-    with pytest.raises(InvalidInput, match="must be above 0"):
-        largest_rho(epsilon=Fraction(0), delta=MILLIONTH)
-    with pytest.raises(InvalidInput, match="must be above 1"):
-        epsilon_of_renyi_mironov(order=Fraction(1), divergence=Fraction(1), delta=MILLIONTH)
-
-
-def test_the_newer_conversion_of_an_order_is_smaller_than_mironovs():
-    order, divergence = Fraction(8), Fraction(1, 2)
-    newer = epsilon_of_renyi(order=order, divergence=divergence, delta=MILLIONTH)
-    older = epsilon_of_renyi_mironov(order=order, divergence=divergence, delta=MILLIONTH)
-    assert float(older) == pytest.approx(0.5 + math.log(1e6) / 7, abs=1e-12)
-    expected = 0.5 + math.log(7 / 8) - (math.log(1e-6) + math.log(8)) / 7
-    assert float(newer) == pytest.approx(expected, abs=1e-12)
-    assert newer < older
-
-
-def test_group_privacy_multiplies_epsilon_by_the_size_and_rho_by_its_square():
-    assert group_pure(epsilon=Fraction(1, 3), size=4) == Fraction(4, 3)
-    assert group_rho(rho=Fraction(1, 50), size=3) == Fraction(9, 50)
-    # A Gaussian moved k times as far has exactly k**2 times the rho.
-    assert group_rho(rho=rho_of_gaussian(noise_variance=Fraction(4)), size=3) == rho_of_gaussian(
-        noise_variance=Fraction(4, 9)
-    )
-
-
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 def test_group_privacy_of_delta_covers_a_gaussian_moved_that_far(size):
     variance, epsilon = Fraction(25), Fraction(1, 2)
@@ -254,44 +156,6 @@ def test_group_privacy_of_delta_covers_a_gaussian_moved_that_far(size):
     wide, bound = group_approximate(epsilon=epsilon, delta=delta, size=size)
     assert wide == size * epsilon
     assert gaussian_delta(noise_variance=variance / size**2, epsilon=wide) <= bound
-
-
-def test_group_privacy_of_delta_is_the_geometric_sum_and_is_reached():
-    epsilon, delta = Fraction(1), Fraction(1, 100)
-    _, bound = group_approximate(epsilon=epsilon, delta=delta, size=2)
-    assert float(bound) == pytest.approx(0.01 * (1 + math.e), abs=1e-15)
-    # Three laws on two outcomes, each (1, 0.01)-close to the next in every event and both ways round.
-    last = 0.01
-    middle = math.e * last + 0.01
-    first = math.e * middle + 0.01
-
-    def hockey_stick(p, q, growth):
-        return max(a - growth * b for a, b in ((p, q), (1 - p, 1 - q), (q, p), (1 - q, 1 - p)))
-
-    assert hockey_stick(first, middle, math.e) == pytest.approx(0.01, abs=1e-15)
-    assert hockey_stick(middle, last, math.e) == pytest.approx(0.01, abs=1e-15)
-    assert hockey_stick(first, last, math.e**2) == pytest.approx(float(bound), abs=1e-15)
-
-
-def test_group_privacy_of_an_order_follows_theorem_7_5_and_covers_the_gaussian():
-    rho = Fraction(1, 10)
-    for doublings in (0, 1, 2, 3):
-        for order in (Fraction(2 ** (doublings + 1)), Fraction(64)):
-            lower, bound = group_renyi(order=order, divergence=order * rho, doublings=doublings)
-            assert lower == order / 2**doublings
-            # Exactly, a Gaussian moved 2**c times as far: lower * 4**c * rho.
-            assert lower * 4**doublings * rho <= bound == 3**doublings * order * rho
-
-
-def test_group_privacy_of_an_order_too_low_is_refused():
-    with pytest.raises(Unpriceable, match="holds for groups of at most"):
-        group_renyi(order=Fraction(7), divergence=Fraction(1), doublings=2)
-
-
-@pytest.mark.parametrize("size", [0, -1, 1.5, True])
-def test_a_group_that_is_no_whole_number_is_refused(size):
-    with pytest.raises(InvalidInput, match="must be a whole number of at least 1"):
-        group_rho(rho=Fraction(1), size=size)
 
 
 WITHOUT, POISSON = SamplingScheme.WITHOUT_REPLACEMENT, SamplingScheme.POISSON
@@ -312,10 +176,123 @@ def test_sampling_amplifies_exactly_as_much_as_is_claimed(scheme, neighbours):
     assert delta == MILLIONTH / 4
 
 
-def test_sampling_everything_amplifies_nothing_and_other_rates_and_relations_are_refused():
+def test_nothing_spent_converts_to_nothing_and_a_sample_of_everything_to_the_same():
+    assert epsilon_of_rho(rho=Fraction(0), delta=MILLIONTH) == 0
+    assert delta_of_rho(rho=Fraction(0), epsilon=Fraction(1)) == 0
+    assert epsilon_of_rho(rho=Fraction(1, 10**20), delta=MILLIONTH) == 0
     assert sampled(1, POISSON, ADD_REMOVE) == (1, MILLIONTH)
-    with pytest.raises(InvalidInput, match="above 0 and at most 1"):
-        sampled(0, POISSON, ADD_REMOVE)
-    for scheme, neighbours in ((POISSON, REPLACE), (WITHOUT, ADD_REMOVE)):
-        with pytest.raises(Unpriceable, match="is proved for neighbours that are"):
-            sampled("1/2", scheme, neighbours)
+
+
+ONE, TWO = Fraction(1), Fraction(2)
+NO_PROBABILITIES = [Fraction(0), Fraction(1), Fraction(-1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("convert", "arguments", "error", "why"),
+    [
+        *((epsilon_of_rho, (ONE, each), InvalidInput, "above 0 and below 1") for each in NO_PROBABILITIES),
+        *((epsilon_of_rho_bun_steinke, (ONE, each), InvalidInput, "above 0 and below 1") for each in NO_PROBABILITIES),
+        *((largest_rho, (ONE, each), InvalidInput, "above 0 and below 1") for each in NO_PROBABILITIES),
+        *((epsilon_of_renyi, (TWO, ONE, each), InvalidInput, "above 0 and below 1") for each in NO_PROBABILITIES),
+        (epsilon_of_rho, (-ONE, MILLIONTH), InvalidInput, "must not be below 0"),
+        (delta_of_rho, (ONE, -ONE), InvalidInput, "must not be below 0"),
+        (largest_rho, (Fraction(0), MILLIONTH), InvalidInput, "must be above 0"),
+        (largest_rho, (Fraction(1, 10**7), Fraction(1, 10**12)), Unpriceable, "leaves no rho"),
+        (epsilon_of_renyi_mironov, (ONE, ONE, MILLIONTH), InvalidInput, "must be above 1"),
+        (group_renyi, (Fraction(7), ONE, 2), Unpriceable, "holds for groups of at most"),
+        *((group_rho, (ONE, size), InvalidInput, "a whole number of at least 1") for size in (0, -1, 1.5, True)),
+        (sampled, (0, POISSON, ADD_REMOVE), InvalidInput, "above 0 and at most 1"),
+        (sampled, ("1/2", POISSON, REPLACE), Unpriceable, "is proved for neighbours that are"),
+        (sampled, ("1/2", WITHOUT, ADD_REMOVE), Unpriceable, "is proved for neighbours that are"),
+    ],
+)
+def test_what_has_no_conversion_is_refused(convert, arguments, error, why):
+    with pytest.raises(error, match=why):
+        convert(**dict(zip(signature(convert).parameters, arguments, strict=False)))
+
+
+# Calibration: noise for a cost, cost for a noise, and the least value that will do.
+
+
+def test_noise_for_an_epsilon_or_a_rho_is_exact():
+    assert laplace_noise_multiplier(epsilon=Fraction(3, 7)) == Fraction(7, 3)
+    assert laplace_epsilon(noise_multiplier=Fraction(7, 3)) == Fraction(3, 7)
+    assert gaussian_variance_for_rho(rho=Fraction(1, 50)) == 25
+
+
+@pytest.mark.parametrize("sigma", [0.5, 1.0, 4.0, 40.0])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_the_privacy_profile_of_gaussian_noise_is_its_formula_rounded_up(sigma, epsilon):
+    ours = gaussian_delta(noise_variance=Fraction(sigma) ** 2, epsilon=Fraction(epsilon))
+    with mp.workdps(50):
+        m, e = 1 / mp.mpf(sigma), mp.mpf(epsilon)
+        true = mp.ncdf(m / 2 - e / m) - mp.exp(e) * mp.ncdf(-m / 2 - e / m)
+        assert 0 <= mp.mpf(ours.numerator) / ours.denominator - true <= mp.mpf(10) ** -30
+
+
+def test_discrete_gaussian_noise_for_a_budget_costs_no_more_than_the_budget():
+    for epsilon in (Fraction(1, 10), Fraction(10)):
+        variance = gaussian_variance(epsilon=epsilon, delta=MILLIONTH)
+        assert gaussian_epsilon(noise_variance=variance, delta=MILLIONTH) <= epsilon
+        assert gaussian_epsilon(noise_variance=variance * Fraction(999, 1000), delta=MILLIONTH) > epsilon
+
+
+def test_the_analytic_sigma_is_the_known_figure_and_the_least_that_will_do():
+    sigma = analytic_gaussian_sigma(epsilon=Fraction(1), delta=MILLIONTH)
+    assert float(sigma) == pytest.approx(4.22467889, abs=1e-8)
+    assert gaussian_delta(noise_variance=sigma**2, epsilon=Fraction(1)) <= MILLIONTH
+    assert gaussian_delta(noise_variance=(sigma - UNIT) ** 2, epsilon=Fraction(1)) > MILLIONTH
+
+
+def test_the_classical_sigma_is_larger_than_the_analytic_one():
+    epsilon = Fraction(99, 100)
+    classical = classical_gaussian_sigma(epsilon=epsilon, delta=MILLIONTH)
+    assert float(classical) == pytest.approx(5.30 / 0.99, abs=0.01)
+    assert classical > analytic_gaussian_sigma(epsilon=epsilon, delta=MILLIONTH)
+    assert gaussian_delta(noise_variance=classical**2, epsilon=epsilon) <= MILLIONTH
+
+
+@given(threshold=st.fractions(Fraction(0), 100, max_denominator=10**6), places=st.integers(0, 8))
+@settings(max_examples=60)
+def test_the_least_value_is_a_decimal_that_does_and_one_unit_less_does_not(threshold, places):
+    found = least(lambda value: value >= threshold, at_least=Fraction(0), at_most=Fraction(101), places=places)
+    unit = Fraction(1, 10**places)
+    assert (found / unit).denominator == 1
+    assert threshold <= found < threshold + unit
+
+
+@pytest.mark.parametrize(
+    ("of", "given_", "error", "why"),
+    [
+        *(
+            (of, {"epsilon": epsilon, **more}, InvalidInput, "exact rational above 0, at most 100")
+            for epsilon in (Fraction(0), Fraction(101), 0.5, True)
+            for of, more in (
+                (laplace_noise_multiplier, {}),
+                (zcdp_budget, {"delta": MILLIONTH}),
+                (analytic_gaussian_sigma, {"delta": MILLIONTH}),
+            )
+        ),
+        *(
+            (of, {"epsilon": Fraction(1, 2), "delta": delta}, InvalidInput, "above 0 and below 1")
+            for delta in (Fraction(0), Fraction(1), 1e-6)
+            for of in (analytic_gaussian_sigma, classical_gaussian_sigma)
+        ),
+        *(
+            (of, {name: amount, **more}, InvalidInput, "exact rational above 0")
+            for amount in (Fraction(0), 0.5)
+            for of, name, more in (
+                (laplace_epsilon, "noise_multiplier", {}),
+                (gaussian_variance_for_rho, "rho", {}),
+                (gaussian_epsilon, "noise_variance", {"delta": MILLIONTH}),
+            )
+        ),
+        (gaussian_delta, {"noise_variance": Fraction(1), "epsilon": Fraction(-1)}, InvalidInput, "not be below 0"),
+        (classical_gaussian_sigma, {"epsilon": Fraction(1), "delta": MILLIONTH}, Unpriceable, "for epsilon below 1"),
+        (partial(least, lambda _: False), WITHIN, Unpriceable, "No epsilon up to 100 is enough"),
+        (partial(least, lambda _: True), {**WITHIN, "at_least": Fraction(101)}, InvalidInput, "must not be above"),
+    ],
+)
+def test_what_cannot_be_calibrated_is_refused(of, given_, error, why):
+    with pytest.raises(error, match=why):
+        of(**given_)

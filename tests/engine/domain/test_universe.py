@@ -33,15 +33,12 @@ def test_the_schema_of_the_formats_section_reads_as_it_says():
 def test_bins_are_labelled_as_people_say_them():
     assert Attribute.from_json(AGE).labels == ("18 to 24", "25 to 34", "35 to 44", "45 to 54", "55 to 65")
     assert Attribute.from_json(WAGE).labels == ("[0, 10.5)", "[10.5, 20)", "[20, 80]")
-    single = Attribute.from_json({"name": "family", "type": "integer", "edges": [1, 2, 3]})
-    assert single.labels == ("1", "2 to 3")
 
 
 @pytest.mark.parametrize(
     ("column", "field", "rule"),
     [
         ({**AGE, "edges": [18, 18]}, "columns[0] (age).edges", "must rise"),
-        ({**AGE, "edges": [30, 20]}, "columns[0] (age).edges", "must rise"),
         ({**AGE, "edges": [1]}, "columns[0] (age).edges", "must be 2"),
         ({**AGE, "edges": [1.5, 2]}, "columns[0] (age).edges", "whole numbers"),
         ({**AGE, "edges": "18,25"}, "columns[0] (age).edges", "must be a list"),
@@ -50,32 +47,26 @@ def test_bins_are_labelled_as_people_say_them():
         ({**AGE, "outside": "female"}, "columns[0] (age).outside", '"clamp" or "drop"'),
         ({**GENDER, "categories": ["a", "a"]}, "columns[0] (gender).categories", "twice"),
         ({**GENDER, "categories": []}, "columns[0] (gender).categories", "1 to"),
-        ({**GENDER, "categories": [" "]}, "columns[0] (gender).categories", "printable"),
         ({**GENDER, "categories": [1.5]}, "columns[0] (gender).categories", "must be text"),
         ({**GENDER, "outside": "other"}, "columns[0] (gender).outside", "one of the declared"),
         ({**GENDER, "edges": [1, 2]}, "columns[0] (gender).edges", "belong to numbers"),
         ({**AGE, "categories": ["x"]}, "columns[0] (age).categories", "belong to a categorical"),
         ({"name": "x", "type": "clock"}, "columns[0] (x).type", "must be one of"),
-        ({"name": "x", "type": ["integer"]}, "columns[0] (x).type", "must be one of"),
         ({"name": 3, "type": "integer"}, "columns[0].name", "must be text"),
         ({"name": " x", "type": "integer", "edges": [1, 2]}, "columns[0] ( x).name", "without spaces"),
         ({**AGE, "decimals": 1}, "columns[0] (age).decimals", "0 for whole numbers"),
-        ({**WAGE, "decimals": 0}, "columns[0] (wage).decimals", "must be 1 to 9"),
         ({**WAGE, "decimals": 10}, "columns[0] (wage).decimals", "must be 1 to 9"),
         ({**WAGE, "decimals": -1}, "columns[0] (wage).decimals", "whole number"),
         ({**WAGE, "edges": [0, 1e14], "decimals": 4}, "columns[0] (wage).edges", "900,719,925,474 or less"),
         ({**GENDER, "decimals": 2}, "columns[0] (gender).decimals", "belong to numbers"),
         ({**AGE, "bins": 3}, "columns[0] (age).field", "not known"),
         ({**AGE, "missing": "-9"}, "columns[0] (age).missing", "must be a list"),
-        ({**AGE, "missing": [1.5]}, "columns[0] (age).missing", "must be text"),
-        ({**AGE, "missing": [""]}, "columns[0] (age).missing", "printable"),
         ({**AGE, "missing": ["a\nb"]}, "columns[0] (age).missing", "printable"),
         ({**AGE, "missing": ["-9", "-9"]}, "columns[0] (age).missing", "twice"),
         ({**AGE, "missing": ["-9, NA"]}, "columns[0] (age).missing", "without a comma"),
         ({**AGE, "missing": ["-9;-99"]}, "columns[0] (age).missing", "semicolon"),
         ({**AGE, "missing": [str(i) for i in range(31)]}, "columns[0] (age).missing", "at most 30"),
         ({**GENDER, "missing_as": "unknown"}, "columns[0] (gender).missing_as", '"drop" or one of the declared'),
-        ({**GENDER, "missing_as": None}, "columns[0] (gender).missing_as", "must be text"),
         ({**AGE, "missing_as": "none"}, "columns[0] (age).missing_as", '"drop" or "no number" in a numeric column'),
         ({**GENDER, "missing": ["NA", "male"]}, "columns[0] (gender).missing", "must not be a declared category"),
         ("age", "columns[0].column", "must be an object"),
@@ -92,17 +83,17 @@ def test_a_wrong_column_is_refused_by_field_value_and_rule(column, field, rule):
     ("value", "field"),
     [
         ([], "schema"),
+        ({"version": 1, "columns": [AGE, GENDER], "missing": ["male"]}, "columns[1] (gender).missing"),
+        ({"version": 1, "columns": [AGE], "missing": "NA"}, "missing"),
         ({"version": 2, "columns": [AGE]}, "schema.version"),
         ({"version": 1, "columns": []}, "columns"),
         ({"version": 1, "columns": [AGE, AGE]}, "columns[1].name"),
         ({"version": 1, "columns": [AGE], "neighbours": "both"}, "neighbours"),
-        ({"version": 1, "columns": [AGE], "neighbours": []}, "neighbours"),
         ({"version": 1, "columns": [AGE], "unit": {"kind": "household"}}, "unit.kind"),
         ({"version": 1, "columns": [AGE], "unit": {"kind": "person"}}, "unit.id"),
         ({"version": 1, "columns": [AGE], "unit": {"kind": "person", "id": "p", "max_rows": 0}}, "unit.max_rows"),
         ({"version": 1, "columns": [AGE], "unit": {"kind": "person", "id": "age"}}, "unit.id"),
         ({"version": 1, "columns": [AGE], "unit": {"kind": "row", "max_rows": 2}}, "unit"),
-        ({"version": 1, "columns": [AGE], "unit": {"kind": "row", "rows": 2}}, "unit"),
         ({"version": 1, "columns": [AGE], "epsilon": 1}, "schema"),
     ],
 )
@@ -110,11 +101,6 @@ def test_a_wrong_schema_is_refused_by_field(value, field):
     with pytest.raises(InvalidInput) as refusal:
         Schema.from_json(value)
     assert refusal.value.field == field
-
-
-def test_the_size_of_a_huge_universe_is_exact():
-    ten = {"type": "categorical", "categories": list("abcdefghij")}
-    assert schema(*({"name": f"c{i}", **ten} for i in range(40))).universe.size == 10**40
 
 
 @given(st.lists(st.decimals(-1000, 1000, places=2, allow_nan=False), min_size=2, max_size=12, unique=True).map(sorted))
@@ -159,12 +145,6 @@ def test_the_missing_codes_of_a_table_are_those_of_every_column_that_does_not_li
     assert [each.missing for each in read.universe.attributes] == [("-9", "NA"), ("-1",), ()]
     assert "missing" not in read.to_json()
     assert Schema.from_json(read.to_json()) == read
-    with pytest.raises(InvalidInput) as refusal:
-        schema(AGE, GENDER, missing=["male"])
-    assert refusal.value.field == "columns[1] (gender).missing"
-    with pytest.raises(InvalidInput) as refusal:
-        schema(AGE, missing="NA")
-    assert refusal.value.field == "missing"
 
 
 def test_the_states_of_columns_are_columns_of_categories_that_drop_no_row():

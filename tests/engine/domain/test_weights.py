@@ -8,12 +8,13 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom, norm
+from scipy.stats import norm
 
 from releases.engine.accounting import accountant
 from releases.engine.bounds.accuracy import gaussian_weighted_quantile, laplace_weighted_quantile
@@ -146,7 +147,7 @@ def test_a_weight_survives_json_and_is_left_out_at_1():
     assert ones.to_json() == {"version": 1, "queries": ASKED}
 
 
-def test_a_question_asked_twice_is_kept_once_with_the_last_weight_given():
+def test_a_question_asked_twice_is_kept_once_with_the_last_weight_and_a_weight_out_of_range_is_refused():
     universe = schema_of().universe
 
     def weights_of(*queries):
@@ -157,15 +158,9 @@ def test_a_question_asked_twice_is_kept_once_with_the_last_weight_given():
     assert weights_of({"marginals": 1}, {**age, "weight": 5}) == [("age", 5), ("sex", 1)]
     assert weights_of({**age, "weight": 5}, {"marginals": 1}) == [("age", 5), ("sex", 1)]
     assert weights_of({**age, "weight": 5}, {**age, "weight": 1}) == [("age", 1)]
-    families = Marginal(attributes=("age",)), Marginal(attributes=("age",), weight=4)
-    assert [family.weight for family in Workload(universe=universe, families=families).families] == [4]
-
-
-@pytest.mark.parametrize("weight", [0, -1, 1001, 2.0, True, "3", None])
-def test_a_weight_that_is_no_whole_number_from_1_to_1000_is_refused(weight):
-    universe = schema_of().universe
-    with pytest.raises(InvalidInput, match=r"weight: .* must be a whole number from 1 to 1,000"):
-        Workload(universe=universe, families=(Marginal(attributes=("age",), weight=weight),))
+    for weight in (0, 1001, 2.0, True, "3", None):
+        with pytest.raises(InvalidInput, match=r"weight: .* must be a whole number from 1 to 1,000"):
+            Workload(universe=universe, families=(Marginal(attributes=("age",), weight=weight),))
 
 
 @pytest.mark.parametrize("name", NOISY)
@@ -176,8 +171,6 @@ def test_an_important_question_is_closer_to_the_truth_by_its_importance(name):
     assert least // 4 == greatest
     assert least // 2 == middle
     assert plan.bound.alpha == least
-    plain = planned(name, ASKED)
-    assert greatest < plain.bound.alpha < least
 
 
 def miss_probability(tail, reach, counts):
@@ -195,16 +188,14 @@ def gaussian_tail(variance, weight, most):
     return law[np.abs(np.arange(-800, 801)) > most].sum() / law.sum()
 
 
-@pytest.mark.parametrize("counts", [{1: 3, 2: 40}, {1: 500, 7: 1}, {3: 10, 5: 10, 11: 10}, {1: 1, 1000: 10**6}])
-@pytest.mark.parametrize("beta", [0.2, 0.05, 1e-6])
+@pytest.mark.parametrize("counts", [{1: 500, 7: 1}, {3: 10, 5: 10, 11: 10}, {1: 1, 1000: 10**6}])
+@pytest.mark.parametrize("beta", [0.2, 1e-6])
 def test_the_weighted_quantiles_are_the_least_that_hold(counts, beta):
-    scale, variance = Fraction(20), Fraction(500)
-    found = laplace_weighted_quantile(scale=scale, counts=counts, beta=beta)
-    assert miss_probability(lambda *at: laplace_tail(scale, *at), found, counts) <= beta
-    assert miss_probability(lambda *at: laplace_tail(scale, *at), found - 1, counts) > beta * (1 - 1e-6)
-    found = gaussian_weighted_quantile(variance=variance, counts=counts, beta=beta)
-    assert miss_probability(lambda *at: gaussian_tail(variance, *at), found, counts) <= beta
-    assert miss_probability(lambda *at: gaussian_tail(variance, *at), found - 1, counts) > beta * (1 - 1e-6)
+    laplace = laplace_weighted_quantile(scale=Fraction(20), counts=counts, beta=beta)
+    gaussian = gaussian_weighted_quantile(variance=Fraction(500), counts=counts, beta=beta)
+    for tail, found in ((partial(laplace_tail, 20), laplace), (partial(gaussian_tail, 500), gaussian)):
+        assert miss_probability(tail, found, counts) <= beta
+        assert miss_probability(tail, found - 1, counts) > beta * (1 - 1e-6)
 
 
 def test_a_gaussian_law_of_too_many_points_is_bounded_by_the_normal_one_at_most_one_count_wider():
@@ -214,32 +205,6 @@ def test_a_gaussian_law_of_too_many_points_is_bounded_by_the_normal_one_at_most_
     found = gaussian_weighted_quantile(variance=Fraction(10**7) ** 2, counts={1: 10, 3: 10}, beta=0.05)
     within_normal = miss_probability(lambda weight, most: 2 * norm.sf(most * weight / 10**7), found, {1: 10, 3: 10})
     assert within_normal == pytest.approx(0.05, rel=1e-4)
-
-
-@pytest.mark.parametrize("name", NOISY)
-def test_the_weighted_bound_covers_as_often_as_it_says_and_one_for_less_noise_does_not(name):
-    """2,000 runs at beta 0.2. A true bound fails with probability below 1e-9, as one for 0.8 of the noise passes."""
-    runs, beta = 2000, Fraction(1, 5)
-    plan = planned(name, weighted((1, 6, 2)), beta=beta)
-    least, most = binom.ppf([1e-9, 1 - 1e-9], runs, float(beta))
-    noise = plan.noise
-    scaled = (
-        replace(noise, epsilon=noise.epsilon / Fraction(4, 5))
-        if name == "laplace-queries"
-        else replace(noise, rho=noise.rho / Fraction(16, 25))
-    )
-    narrower = scaled.largest_weighted({1: 6, 2: 1, 6: 3}, beta=float(beta))
-    rng = StreamRandomness(f"weighted coverage {name}".encode())
-    missed = missed_narrower = 0
-    for _ in range(runs):
-        drawn = plan.workload.split(plan._drawn(plan.workload.size, rng))
-        off = [np.abs(each).max() for each in drawn]
-        missed += any(each > width for each, width in zip(off, plan.bound.half_widths, strict=True))
-        missed_narrower += any(each > narrower[weight] for each, weight in zip(off, plan.workload.weights, strict=True))
-    assert missed <= most
-    assert missed_narrower > most
-    # Nor is it wider than it need be: rounding to whole counts costs little at these scales.
-    assert missed >= least * 0.75
 
 
 @pytest.mark.parametrize("name", NOISY)
@@ -256,30 +221,3 @@ def test_synthetic_rows_are_fitted_with_the_variance_of_each_measurement(name, m
     # A prefix is the table of its steps, with the noise of two answers in each.
     assert seen == [plan.noise.of_weight(2).variance, 2 * plan.noise.of_weight(3).variance]
     assert seen[0] != plan.noise.variance
-
-
-@pytest.mark.parametrize("name", NOISY)
-@pytest.mark.parametrize("given", [(10, 1), (1000, 1), (1, 1000)])
-def test_synthetic_rows_follow_questions_of_little_importance_too(name, given):
-    """The less important table is known within its noise: the fit may not stop before it has used it."""
-    columns = [{"name": each, "type": "integer", "edges": [0, 1, 2, 3]} for each in "abc"]
-    schema = Schema.from_json({"version": 1, "columns": columns})
-    queries = weighted(given, [{"marginal": ["a", "b"]}, {"marginal": ["b", "c"]}])
-    budget = PureDP(epsilon=Fraction(40)) if name == "laplace-queries" else replace(APPROXIMATE, epsilon=Fraction(40))
-    plan = planned(name, queries, schema=schema, budget=budget)
-    rows = [(a, b, c) for a in range(3) for b in range(3) for c in range(3) for _ in range(1 + 40 * a * b + 90 * b * c)]
-    counts = counts_of(schema.universe, rows * 20)
-    result = plan.run(counts, rng=StreamRandomness(b"sure"))
-    (component,) = result.distribution.components
-    fitted = component.weights / component.weights.sum() * result.total
-    for names, axis, width in ((("a", "b"), 2, plan.bound.half_widths[0]), (("b", "c"), 0, plan.bound.half_widths[1])):
-        assert np.abs(fitted.sum(axis=axis) - counts.marginal(names)).max() <= width + 2
-
-
-@pytest.mark.parametrize(("name", "law"), [("laplace-queries", "noise scale"), ("gaussian-queries", "noise variance")])
-def test_a_weighted_plan_says_the_noise_of_few_importances_and_the_ends_of_many(name, law):
-    many = [{"count": {"age": {"to": to}, **sex}} for to in (10, 20) for sex in ({}, {"sex": ["f"]})]
-    for queries, told in ((weighted((1, 2, 10)), 3), (weighted((1, 2, 3, 4, 5, 6, 1000), [*many, *ASKED]), 2)):
-        plan = planned(name, queries)
-        assert plan.parameters[law].count(";") == told - 1
-        assert any(each.startswith("weighted l") for each in plan.parameters)

@@ -11,16 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from releases.engine.errors import Cancelled, InvalidInput
-from releases.engine.estimation import fit as fit_module
 from releases.engine.estimation.fit import Measurement, fit_marginals
-from releases.engine.estimation.marginals import MarginalTree, marginal_tree
+from releases.engine.estimation.marginals import MarginalTree
 from releases.engine.mechanisms.marginal_fit.design import (
     Share,
     design_error,
     gaussian_design,
-    gaussian_error,
     laplace_design,
-    laplace_error,
 )
 
 SHAPE = (4, 3, 5, 2)
@@ -60,28 +57,19 @@ def test_noiseless_marginals_are_recovered():
     assert distance(fitted.weights, table) < 1e-4
 
 
-@pytest.mark.parametrize("variance", [4.0, 100.0, 2500.0])
+@pytest.mark.parametrize("variance", [4.0, 2500.0])
 def test_the_loss_ends_where_noise_explains_it(variance):
     """Twice the loss has `degrees` less the decided effects as its expectation, and its own spread around that."""
     fitted = fit_marginals(SHAPE, measured(a_table(rows=200_000), TRIPLES, variance))
     assert 2 * fitted.loss < fitted.degrees + 4 * np.sqrt(2 * fitted.degrees)
 
 
-@pytest.mark.parametrize(("variance", "share"), [(100.0, 0.9), (2500.0, 0.9), (40_000.0, 0.75)])
+@pytest.mark.parametrize(("variance", "share"), [(100.0, 0.9), (40_000.0, 0.75)])
 def test_the_fit_is_nearer_than_what_was_measured_the_more_so_the_more_noise(variance, share):
     table = a_table()
     noisy = measured(table, TRIPLES, variance, seed=7)
     raw = np.mean([np.abs(np.maximum(one.table, 0) - marginal(table, one.axes)).sum() for one in noisy]) / 2
     assert distance(fit_marginals(SHAPE, noisy).weights, table) < share * raw / table.sum()
-
-
-def test_more_noise_makes_the_fit_flatter_never_wilder():
-    """Drowned in noise it falls back on little more than one-way marginals, and its interactions vanish."""
-    table = a_table()
-    fitted = fit_marginals(SHAPE, measured(table, TRIPLES, 1e8))
-    ones = [marginal(fitted.weights, (a,)) / fitted.total for a in range(4)]
-    product = np.einsum("a,b,c,d->abcd", *ones)
-    assert np.abs(fitted.weights / fitted.total - product).sum() / 2 < 0.15
 
 
 def test_axes_in_any_order_say_the_same():
@@ -105,32 +93,10 @@ def test_a_table_measured_twice_counts_as_its_mean_with_half_the_variance():
     assert np.abs(both.weights - once.weights).sum() < 1e-3 * once.total
 
 
-def test_a_large_table_is_used_through_its_small_marginals():
-    """A noisy histogram is as good as its own noise on the triples allows, and no worse than it."""
-    table = a_table()
-    noisy = measured(table, [(0, 1, 2, 3)], 9.0)
-    raw = np.mean([np.abs(marginal(noisy[0].table - table, axes)).sum() for axes in TRIPLES]) / 2 / table.sum()
-    fitted = fit_marginals(SHAPE, noisy)
-    assert fitted.degrees == sum(
-        np.prod([SHAPE[a] - 1 for a in axes]) for k in (1, 2, 3) for axes in itertools.combinations(range(4), k)
-    )
-    assert distance(fitted.weights, table) < raw
-
-
-def test_a_public_number_of_rows_is_kept_exactly():
-    fitted = fit_marginals(SHAPE, measured(a_table(), TRIPLES, 2500.0), total=20_000)
-    assert fitted.total == 20_000
-
-
-def test_a_measured_number_of_rows_is_weighed_against_the_tables():
+def test_a_measured_number_of_rows_is_weighed_against_the_tables_and_a_public_one_is_kept():
     noisy = [Measurement(axes=(0,), table=np.full(4, 30.0), variance=1.0)]
     assert fit_marginals((4, 3), noisy, total=200, total_variance=4.0).total == pytest.approx(160)
-
-
-def test_attributes_that_nobody_measured_are_uniform():
-    fitted = fit_marginals((4, 3), [Measurement(axes=(0,), table=np.array([40.0, 30, 20, 10]), variance=0.01)])
-    np.testing.assert_allclose(fitted.weights[:, 0], fitted.weights[:, 2])
-    np.testing.assert_allclose(fitted.weights.sum(axis=1), [40, 30, 20, 10], rtol=1e-2)
+    assert fit_marginals((4, 3), noisy, total=200).total == 200
 
 
 def test_a_table_of_nothing_but_negative_noise_still_gives_a_distribution():
@@ -151,12 +117,6 @@ def test_progress_grows_and_cancelling_stops_between_steps():
 
     with pytest.raises(Cancelled):
         fit_marginals(SHAPE, measured(a_table(), TRIPLES, 400.0), progress=cancel)
-
-
-def test_it_stops_when_it_runs_out_of_passes():
-    fitted = fit_marginals(SHAPE, measured(a_table(), TRIPLES, 1.0), passes=60)
-    assert fitted.stopped_because == "out of passes"
-    assert fitted.passes < 80
 
 
 @settings(max_examples=15)
@@ -187,20 +147,6 @@ def test_a_table_that_is_not_of_this_universe_or_has_no_variance_is_refused(axes
         fit_marginals((4, 3), [Measurement(axes=axes, table=table, variance=variance)])
 
 
-def test_centred_pieces_and_uncentred_weights_measure_the_same_loss():
-    """sum_A q_A |P_A t_A|^2 and sum_S w_S |t_S|^2 differ by a multiple of the squared total, for any table."""
-    noisy = [*measured(a_table(), TRIPLES[:2], 3.0), *measured(a_table(), [(0, 1, 2, 3), (1, 3)], 5.0)]
-    tree = marginal_tree(SHAPE, fit_module.fitted_effects([one.axes for one in noisy], 3))
-    solver = fit_module._Solver(tree, noisy, 1000.0, 100, None)
-    differences = []
-    for seed in range(3):
-        table = np.random.default_rng(seed).random(SHAPE)
-        vector = solver.tree.answer_vector(table / table.sum())
-        centred = float((solver.precision * solver.evidence.centre(vector) ** 2).sum())
-        differences.append(centred - float((solver.weights * vector**2).sum()))
-    assert differences == pytest.approx([differences[0]] * 3, rel=1e-9)
-
-
 def test_a_design_covers_what_is_wanted_and_spends_the_whole_budget():
     shape = (16, 7, 15, 5, 2, 2, 10)
     wanted = list(itertools.combinations(range(7), 3))
@@ -208,31 +154,10 @@ def test_a_design_covers_what_is_wanted_and_spends_the_whole_budget():
         assert sum(one.share for one in design) == pytest.approx(1)
         assert all(any(set(axes) <= set(one.axes) for one in design) for axes in wanted)
         assert all(one.axes == tuple(sorted(one.axes)) for one in design)
-
-
-def test_merged_tables_beat_the_wanted_ones_under_laplace_noise():
-    shape = (16, 7, 15, 5, 2, 2, 10)
-    wanted = list(itertools.combinations(range(7), 3))
-    design = laplace_design(shape, wanted, epsilon=0.1)
-    direct = [Share(axes=axes, share=1 / 35) for axes in wanted]
-    assert len(design) < 35
-    assert laplace_error(shape, wanted, design, epsilon=0.1) < 0.75 * laplace_error(shape, wanted, direct, epsilon=0.1)
-
-
-def test_few_cells_are_measured_as_one_histogram_under_laplace_noise():
+    # Few cells are measured as one histogram, and no table is larger than allowed.
     wanted = list(itertools.combinations(range(8), 3))
     assert laplace_design((2,) * 8, wanted, epsilon=0.1) == (Share(axes=tuple(range(8)), share=1.0),)
-
-
-def test_no_table_is_larger_than_allowed():
-    wanted = list(itertools.combinations(range(8), 3))
-    design = laplace_design((2,) * 8, wanted, epsilon=0.1, most_cells=100)
-    assert max(2 ** len(one.axes) for one in design) <= 100
-
-
-def test_wanted_marginals_inside_others_change_nothing():
-    assert gaussian_design((3, 4), [(0, 1), (1,)]) == gaussian_design((3, 4), [(0, 1)])
-    assert laplace_design((3, 4), [(1, 0), (1,)], epsilon=1.0) == laplace_design((3, 4), [(0, 1)], epsilon=1.0)
+    assert all(len(one.axes) <= 6 for one in laplace_design((2,) * 8, wanted, epsilon=0.1, most_cells=100))
 
 
 @settings(max_examples=25)
@@ -269,10 +194,3 @@ def test_a_design_that_leaves_something_out_has_no_error():
     for design in (lambda: gaussian_design((2, 2), [(0, 2)]), lambda: laplace_design((2, 2), [], epsilon=1.0)):
         with pytest.raises(InvalidInput, match="attributes of the universe"):
             design()
-
-
-def test_the_gaussian_error_falls_with_the_root_of_rho():
-    design = gaussian_design((3, 4, 5), [(0, 1, 2)])
-    tables = [(one.axes, 1 / (2 * 4.0 * one.share)) for one in design]
-    half = gaussian_error((3, 4, 5), [(0, 1, 2)], design) / 2
-    assert design_error((3, 4, 5), [(0, 1, 2)], tables) == pytest.approx(half)

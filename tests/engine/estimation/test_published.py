@@ -46,13 +46,8 @@ def test_a_fit_has_the_published_counts_and_what_no_table_holds_is_independent_g
     # Of the 30 people below 18 a third live in a, and two thirds are f.
     whole = 100 * distribution.marginal(("town", "age", "sex"))
     assert whole[0, 0] == pytest.approx([20 / 3, 10 / 3], abs=0.5)
-
-
-def test_columns_are_taken_in_any_order_and_those_of_no_table_are_not_made_up():
-    table = table_of(SEXES)
-    assert table.names == ("age", "sex")
-    assert table.counts.tolist() == [[20, 10], [30, 0], [0, 40]]
-    assert fitted(table)[0].components[0].names == ("age", "sex")
+    # Columns of no table are not made up.
+    assert fitted(table_of(SEXES))[0].components[0].names == ("age", "sex")
 
 
 def test_many_columns_are_fitted_by_a_mixture_that_has_every_published_pair():
@@ -74,13 +69,11 @@ def test_many_columns_are_fitted_by_a_mixture_that_has_every_published_pair():
     ("lines", "says"),
     [
         ([], "t.csv, first line: '' must be 1 to 3 different columns"),
-        (["town,number", "a,3"], "t.csv, first line: 'town, number' must be 1 to 3 different columns"),
         (["town,town,count"], "t.csv, first line: 'town, town, count' must be"),
         (["city,count"], "t.csv, first line: 'city' must be a column of the schema"),
         (["town,count", "a"], "t.csv, line 2: 'a' must have 2 values"),
         (["town,count", "a,1", "d,2"], "t.csv, line 3, town: 'd' must be one of the bins"),
         (["town,count", "a,1", "a,2"], "t.csv, line 3: 'a' must be a cell that no line before has"),
-        (["town,count", "a,few"], "t.csv, line 2, count: 'few' must be a number"),
         (["town,count", "a,nan"], "t.csv, line 2, count: 'nan' must be a number"),
     ],
 )
@@ -118,7 +111,6 @@ def test_the_command_writes_rows_and_says_that_nothing_is_promised(tmp_path):
     assert abs(sum(row["town"] == "b" and int(row["age"]) >= 65 for row in rows) - 40) <= 1
     readme = (tmp_path / "out" / "README.txt").read_text()
     assert "Nothing is promised about people" in readme
-    assert "- sexes.csv: age x sex" in readme
     (tmp_path / "towns.csv").write_text("town,count\nx,1")
     with pytest.raises(CommandError, match=r"towns.csv, line 2, town: 'x' must be one of the bins"):
         call_command(*given, towns)

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from itertools import product
 
 import numpy as np
 import pytest
 
-from releases.engine.domain.privacy import PureDP
-from releases.engine.domain.universe import Schema
-from releases.engine.mechanisms.base import mechanism
 from releases.engine.mechanisms.laplace_tree import Ranges, ranges_of
-from releases.engine.noise.randomness import StreamRandomness
-from releases.engine.tables.counts import Histogram
-from releases.engine.workload.queries import Workload
+from tests.engine import telling
 
 SIZES = [1, 2, 3, 4, 5, 7, 8, 11, 16]
-ROW = {"kind": "row"}
+X = {"name": "x", "type": "integer"}
+TOWN = {"name": "town", "type": "categorical", "categories": ["a", "b", "c"]}
 
 
-def planned(bins, queries=({"prefix": "x"},), neighbours="add_remove", unit=ROW, name="laplace-tree", epsilon=1):
-    columns = [
-        {"name": "x", "type": "integer", "edges": list(range(bins + 1))},
-        {"name": "town", "type": "categorical", "categories": ["a", "b", "c"]},
-    ]
-    schema = Schema.from_json({"version": 1, "columns": columns, "neighbours": neighbours, "unit": unit})
-    workload = Workload.from_json({"version": 1, "queries": list(queries)}, schema.universe)
-    return mechanism(name).plan(
-        schema, workload, budget=PureDP(epsilon=Fraction(epsilon)), beta=Fraction(1, 20), options={}
-    )
+def planned(bins, queries=({"prefix": "x"},), unit=None):
+    return telling.planned("laplace-tree", [{**X, "edges": list(range(bins + 1))}, TOWN], list(queries), unit=unit)
 
 
 def counted(tree):
@@ -70,10 +57,7 @@ def test_the_ranges_of_a_tree_add_up_to_the_cumulative_counts(tree):
 def test_no_row_moves_the_ranges_by_more_than_the_noise_is_made_for(tree, neighbours, may_drop):
     # The counts of ranges of a table of one row, by the bin it lies in, and of an empty table.
     tables, empty = list(counted(tree).T), np.zeros(sum(tree.sizes))
-    kept = [{"name": "town", "type": "categorical", "categories": ["a"], "outside": "a"}]
-    schema = planned(3, neighbours=neighbours).schema
-    if not may_drop:
-        schema = Schema.from_json({"version": 1, "columns": kept, "neighbours": neighbours})
+    schema = telling.schema_of([TOWN if may_drop else {**TOWN, "outside": "a"}], neighbours)
     assert schema.rows_may_vanish is may_drop
     pairs = [(each, empty) for each in tables]
     if neighbours == "replace":
@@ -102,21 +86,3 @@ def test_questions_weights_and_rows_of_a_person_add_up():
     assert [event.to_json() for event in plan.events] == [
         {"kind": "weighted_discrete_laplace", "noise_multiplier": "1"}
     ]
-
-
-def test_a_cumulative_count_carries_the_noise_of_the_ranges_it_adds_up():
-    """At 3,000 draws a variance is off by 15% with probability below 1e-2; the stream is fixed."""
-    plan, rng = planned(40, epsilon=2), StreamRandomness(b"ranges")
-    tree = ranges_of(40, plan.schema)
-    assert tree.levels == 2
-    empty = Histogram(universe=plan.schema.universe, counts=np.zeros((40, 3), dtype=np.int64))
-    drawn = np.array([plan.noisy_answers(empty, rng)[0] for _ in range(3_000)])
-    # Two levels at epsilon 2: scale 1, so q = 1/e and the variance of a draw is 2 q / (1 - q)**2.
-    one = 2 * np.exp(-1) / (1 - np.exp(-1)) ** 2
-    np.testing.assert_allclose(drawn.var(axis=0) / one, np.abs(added(tree)).sum(axis=1), rtol=0.15)
-
-
-def test_over_a_thousand_bins_the_deviation_is_two_fifths_of_that_of_a_binary_tree():
-    """Of a binary tree ten ranges hold a bin, and a cumulative count is up to nine: √(2 · 9) times 10."""
-    tree = ranges_of(1000, planned(1000).schema)
-    assert np.sqrt(2 * tree.most) * tree.levels < 0.42 * np.sqrt(2 * 9) * 10

@@ -11,65 +11,105 @@ from scipy.stats import binom
 
 from releases.engine.bounds.combinations import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE
 from releases.engine.domain.privacy import ApproxDP, PureDP
-from releases.engine.domain.universe import Schema
-from releases.engine.mechanisms.base import Consistency, mechanism, plan_from_json
+from releases.engine.mechanisms.base import plan_from_json
+from releases.engine.mechanisms.gaussian_cumulative import measured as measured_by
+from releases.engine.mechanisms.laplace_tree import Ranges
 from releases.engine.mechanisms.least_squares import LeastSquares
+from releases.engine.mechanisms.mixed_squares import MixedSquares
 from releases.engine.noise.randomness import StreamRandomness
-from releases.engine.tables.counts import Histogram
-from releases.engine.workload.queries import Workload
+from releases.engine.workload.queries import Count, Prefix, Workload
+from tests.engine import telling
 
-BUDGETS = {
-    "gaussian-queries": ApproxDP(epsilon=Fraction(1), delta=Fraction(1, 10**9)),
-    "laplace-queries": PureDP(epsilon=Fraction(1)),
-}
-LAWS = {"gaussian-queries": DISCRETE_GAUSSIAN, "laplace-queries": DISCRETE_LAPLACE}
-BOTH = pytest.mark.parametrize("name", BUDGETS)
-#: The bins of the columns of the reduced Adult table.
-ADULT = (16, 7, 15, 5, 2, 2, 10)
+PURE, APPROX = PureDP(epsilon=Fraction(1)), ApproxDP(epsilon=Fraction(1), delta=Fraction(1, 10**9))
+SIZES = (7, 2, 3)
 PAIRS = [{"marginals": 2}, {"marginal": ["c0"]}]
+RUNNING, COUNT = {"prefix": "c0"}, {"count": {"c0": ["0", "1"], "c1": ["1 to 2"]}}
+#: A count of columns that no table holds together.
+APART = {"count": {"c1": ["0"], "c2": ["0"]}}
+MIXED = [RUNNING, {"marginal": ["c0", "c1"]}, {"marginal": ["c2"]}, COUNT]
+TREE = Ranges(bins=7, branches=3, levels=3)
+BUDGETS = {"gaussian-queries": APPROX, "laplace-queries": PURE, "laplace-tree": PURE, "gaussian-cumulative": APPROX}
+OF_TABLES = ["gaussian-queries", "laplace-queries"]
+SMALL = (3, 2, 4)
+with_every_mechanism = pytest.mark.parametrize("name", BUDGETS)
 
 
-def schema_of(sizes):
-    columns = [{"name": f"c{i}", "type": "integer", "edges": list(range(size + 1))} for i, size in enumerate(sizes)]
-    return Schema.from_json({"version": 1, "columns": columns, "neighbours": "add_remove", "unit": {"kind": "row"}})
+def planned(queries, name, agree="yes", sizes=None, budget=None, **given):
+    sizes, budget = sizes or (SMALL if name in OF_TABLES else SIZES), budget or BUDGETS[name]
+    return telling.planned(name, telling.integers(sizes), queries, budget=budget, agree=agree, **given)
 
 
-def workload_of(schema, queries):
-    return Workload.from_json({"version": 1, "queries": queries}, schema.universe)
+def asked_of(name, weight=1):
+    if name in OF_TABLES:
+        return [PAIRS[0], {**PAIRS[1], "weight": weight}]
+    return [{**RUNNING, "weight": weight}, *MIXED[1:], APART]
 
 
-def planned(schema, queries, beta=Fraction(1, 20), agree="yes", name="gaussian-queries", budget=None):
-    workload = Workload.from_json({"version": 1, "queries": queries}, schema.universe)
-    budget = budget or BUDGETS[name]
-    return mechanism(name).plan(schema, workload, budget=budget, beta=beta, options={"agree": agree})
+def workload_of(queries, sizes=SIZES):
+    universe = telling.schema_of(telling.integers(sizes)).universe
+    return Workload.from_json({"version": 1, "queries": queries}, universe)
 
 
-def table_of(schema, seed=1):
-    counts = np.random.default_rng(seed).integers(0, 90, schema.universe.shape)
-    return Histogram(universe=schema.universe, counts=counts)
+def counted(test, sizes=SIZES):
+    """A sum of the cells of the universe: those that pass, by their bins."""
+    return [float(test(cell)) for cell in product(*map(range, sizes))]
 
 
-def matrix_of(schema, workload):
-    """Each answer as the cells of the universe it counts, one by one."""
-    names, shape = schema.universe.names, schema.universe.shape
-    lines = []
-    for family in workload.families:
-        axes = [names.index(name) for name in family.attributes]
-        for answer in product(*(range(shape[axis]) for axis in axes)):
-            cells = product(*map(range, shape))
-            lines.append([float(all(cell[a] == v for a, v in zip(axes, answer, strict=True))) for cell in cells])
-    return np.array(lines)
+def answers_of(family, sizes=SIZES):
+    """Each answer as a sum of cells, as it is described."""
+    axes = [int(name[1:]) for name in family.attributes]
+    if isinstance(family, Prefix):
+        return [counted(lambda cell, end=end: cell[axes[0]] <= end) for end in range(sizes[axes[0]])]
+    if isinstance(family, Count):
+        return [counted(lambda cell: all(cell[a] in bins for a, bins in zip(axes, family.bins, strict=True)))]
+    return [
+        counted(lambda cell, values=values: all(cell[a] == v for a, v in zip(axes, values, strict=True)), sizes)
+        for values in product(*(range(sizes[a]) for a in axes))
+    ]
 
 
-@BOTH
-def test_what_agrees_is_the_weighted_least_squares_estimate_and_its_variance_is_what_is_said(name):
-    schema = schema_of((3, 2, 4))
-    workload = workload_of(schema, PAIRS)
+def drawn_for(family, measure):
+    """What noise is drawn for, as sums of cells."""
+    if measure is None:
+        return answers_of(family)
+    if isinstance(measure, Ranges):
+        widths = [measure.branches**level for level in range(measure.levels)]
+        return [
+            counted(lambda cell, width=width, place=place: cell[0] // width == place)
+            for width, size in zip(widths, measure.sizes, strict=True)
+            for place in range(size)
+        ]
+    if not isinstance(family, Prefix):
+        return [[measure.factors[0] * each for each in answer] for answer in answers_of(family)]
+    steps = [np.array(counted(lambda cell, b=b: cell[0] == b)) for b in range(SIZES[0])]
+    return [sum(measure.factors[end - b] * steps[b] for b in range(end + 1)) for end in range(SIZES[0])]
+
+
+def matrix_of(workload, sizes=SIZES):
+    """All answers, one by one."""
+    return np.array([line for family in workload.families for line in answers_of(family, sizes)])
+
+
+def squares_of(queries, kind):
+    workload = workload_of(queries)
+    law = DISCRETE_LAPLACE if kind != "sums" else DISCRETE_GAUSSIAN
+    measuring = {
+        "ranges": tuple(TREE if isinstance(family, Prefix) else None for family in workload.families),
+        "answers": (None,) * len(workload.families),
+        "sums": measured_by(workload),
+    }[kind]
+    variances = tuple(float(4 + 9 * place) for place in range(len(workload.families)))
+    return MixedSquares(workload=workload, law=law, variances=variances, measuring=measuring)
+
+
+@pytest.mark.parametrize("law", [DISCRETE_GAUSSIAN, DISCRETE_LAPLACE])
+def test_what_agrees_is_the_weighted_least_squares_estimate_and_its_variance_is_what_is_said(law):
+    workload = workload_of(PAIRS, SMALL)
     variances = (9.0, 25.0, 4.0, 49.0)
-    squares = LeastSquares(workload=workload, law=LAWS[name], variances=variances)
-    cells = [family.cells(schema.universe) for family in workload.families]
+    squares = LeastSquares(workload=workload, law=law, variances=variances)
+    cells = [family.cells(workload.universe) for family in workload.families]
     roots = np.repeat(np.sqrt(variances), cells)
-    matrix = matrix_of(schema, workload)
+    matrix = matrix_of(workload, SMALL)
     noisy = np.random.default_rng(3).normal(50, 20, len(matrix))
     onto = matrix @ np.linalg.pinv(matrix / roots[:, None])
     expected = onto @ (noisy / roots)
@@ -82,13 +122,13 @@ def test_what_agrees_is_the_weighted_least_squares_estimate_and_its_variance_is_
 @pytest.mark.parametrize("queries", [PAIRS, [{"marginals": 3}, {"marginals": 1}], [{"marginals": 2}, {"marginals": 2}]])
 def test_an_error_is_made_of_the_noise_that_the_least_squares_matrix_takes(queries):
     """Every answer of a table, draw by draw; one column has a single bin."""
-    schema = schema_of((3, 1, 2, 4))
-    workload = workload_of(schema, queries)
+    sizes = (3, 1, 2, 4)
+    workload = workload_of(queries, sizes)
     variances = tuple(float(4 + place) for place in range(len(workload.families)))
     squares = LeastSquares(workload=workload, law=DISCRETE_LAPLACE, variances=variances)
-    cells = [family.cells(schema.universe) for family in workload.families]
+    cells = [family.cells(workload.universe) for family in workload.families]
     of_cell = np.repeat(variances, cells)
-    matrix = matrix_of(schema, workload)
+    matrix = matrix_of(workload, sizes)
     onto = matrix @ np.linalg.pinv(matrix / np.sqrt(of_cell)[:, None]) / np.sqrt(of_cell)
     for error, lines in zip(squares.errors, np.split(onto, np.cumsum(cells)[:-1]), strict=True):
         kinds = np.column_stack([error.variances, error.factors])
@@ -101,99 +141,90 @@ def test_an_error_is_made_of_the_noise_that_the_least_squares_matrix_takes(queri
             np.testing.assert_allclose(found[order], kept, atol=1e-8)
 
 
+@pytest.mark.parametrize("kind", ["ranges", "answers", "sums"])
+@pytest.mark.parametrize(
+    "queries", [[RUNNING], MIXED, [*MIXED, APART], [{"marginals": 2}, RUNNING, COUNT], [{"marginals": 3}, APART]]
+)
+def test_the_answers_are_the_best_linear_estimate_from_what_was_measured(queries, kind):
+    """By the pseudoinverse over the cells of the universe, one by one. What no table holds is its own noisy number."""
+    squares = squares_of(queries, kind)
+    families = squares.workload.families
+    drawn = [drawn_for(family, measure) for family, measure in zip(families, squares.measuring, strict=True)]
+    matrix, roots = np.concatenate(drawn), np.repeat(np.sqrt(squares.variances), [len(lines) for lines in drawn])
+    asked = matrix_of(squares.workload)
+    expected = asked @ np.linalg.pinv(matrix / roots[:, None]) / roots
+    if queries[-1] == APART and queries[0] != {"marginals": 3}:
+        # It has a column with every table but not both: the estimate here leaves it, and it leaves the others.
+        joined = asked[:-1] @ np.linalg.pinv((matrix / roots[:, None])[:-1]) / roots[:-1]
+        expected = np.block([[joined, np.zeros((len(joined), 1))], [np.zeros((1, len(roots) - 1)), 1.0]])
+        expected[-1, -1] = 1 / matrix[-1].max()
+    np.testing.assert_allclose(squares.factors @ matrix, asked, atol=1e-8)
+    np.testing.assert_allclose(squares.factors, expected, atol=1e-8 * np.abs(expected).max())
+
+
 def failures(plan, runs, factor):
-    table = table_of(plan.schema)
+    table = telling.some_counts(plan.schema.universe, 90)
     exact = plan.counts_asked.answer(table.marginal)
     failed = 0
     for seed in range(runs):
-        noisy = plan.noisy_answers(table, StreamRandomness(seed.to_bytes(4, "little")))
-        pairs = zip(plan.released(noisy), exact, plan.bound.half_widths, strict=True)
+        released = plan.released(plan.measured(table, StreamRandomness(seed.to_bytes(4, "little"))))
+        pairs = zip(released, exact, plan.bound.half_widths, strict=True)
         failed += any(np.abs(one - other).max() > factor * width for one, other, width in pairs)
     return failed
 
 
-@BOTH
+@with_every_mechanism
 @pytest.mark.parametrize("weight", [1, 3])
 def test_all_answers_are_within_the_bound_as_often_as_it_says_and_a_narrower_one_is_noticed(name, weight):
     """Of 1,000 runs at 1 - beta = 0.8, more failures than this have a probability below 10^-6 if the bound holds."""
-    queries = [{"marginals": 2}, {"marginal": ["c0"], "weight": weight}]
-    plan = planned(schema_of((3, 2, 4)), queries, beta=Fraction(1, 5), name=name)
+    plan = planned(asked_of(name, weight), name, beta=Fraction(1, 5))
+    assert isinstance(plan.together, LeastSquares if name in OF_TABLES else MixedSquares)
     most = int(binom.isf(1e-6, 1000, 0.2))
     assert failures(plan, 1000, 1.0) <= most
     assert failures(plan, 1000, 0.7) > most
 
 
-@pytest.mark.parametrize(
-    ("name", "agreeing_below", "plain_above"), [("gaussian-queries", 143, 158), ("laplace-queries", 361, 439)]
-)
-def test_thirty_five_triples_of_adult_get_closer_for_nothing(name, agreeing_below, plain_above):
-    plain, agreeing = (planned(schema_of(ADULT), [{"marginals": 3}], agree=agree, name=name) for agree in ("no", ""))
-    assert agreeing.events == plain.events
-    assert max(agreeing.bound.half_widths) < agreeing_below < plain_above < min(plain.bound.half_widths)
-    # Means over the tables of unbiased normal answers: 0.1135 and 0.0941 in total variation were computed elsewhere.
-    cells = np.array([family.cells(agreeing.schema.universe) for family in agreeing.counts_asked.families])
-    before, after = (np.mean(cells * np.sqrt(each.answer_variances)) for each in (plain, agreeing.together))
-    assert name == "laplace-queries" or after / before == pytest.approx(0.0941 / 0.1135, abs=0.01)
-
-
-@BOTH
-def test_left_to_the_mechanism_the_narrower_bound_is_chosen_before_the_release(name):
-    schema = schema_of((3, 2, 4))
-    for queries in (PAIRS, [{"marginal": ["c0", "c1"]}], [{"prefix": "c0"}, {"marginals": 2}]):
-        plain, decided = (planned(schema, queries, agree=agree, name=name) for agree in ("no", ""))
+@with_every_mechanism
+def test_left_to_the_mechanism_the_narrower_bound_is_chosen_before_the_release_at_no_price(name):
+    apart = [[{"marginal": ["c0", "c1"]}], [RUNNING, {"marginals": 2}]] if name in OF_TABLES else []
+    for queries in (PAIRS if name in OF_TABLES else MIXED, *apart):
+        plain, decided = (planned(queries, name, agree) for agree in ("no", ""))
         assert decided.bound.alpha <= plain.bound.alpha
-        assert (decided.together is not None) is (decided.bound.alpha < plain.bound.alpha) is (queries == PAIRS)
+        assert (decided.together is not None) is (decided.bound.alpha < plain.bound.alpha) is (queries not in apart)
         assert decided.events == plain.events
+        assert plan_from_json(decided.to_json()) == decided
+        # Stored without the option, it is read as one that leaves its noise.
+        stored = plain.to_json()
+        del stored["options"]["agree"]
+        assert plan_from_json(stored) == plain
 
 
-@BOTH
-@pytest.mark.parametrize("agree", ["", "yes"])
-def test_it_costs_what_the_noise_costs_and_comes_out_of_its_json_the_same(name, agree):
-    plan, plain = (planned(schema_of((3, 2, 4)), PAIRS, agree=each, name=name) for each in (agree, "no"))
-    assert plan.events == plain.events
-    assert plan_from_json(plan.to_json()) == plan
-    # Stored without the option, it is read as one that leaves its noise.
-    stored = plain.to_json()
-    del stored["options"]["agree"]
-    assert plan_from_json(stored) == plain
-    assert plain.together is None
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"name": "gaussian-queries", "queries": [{"marginals": 2}], "sizes": (2,) * 26}, "not too many"),
+        ({"name": "laplace-tree", "queries": [RUNNING, {"marginals": 2}], "sizes": (300, 40)}, "not too many"),
+        ({"name": "gaussian-cumulative", "queries": [RUNNING]}, "share columns"),
+        (
+            {
+                "name": "gaussian-queries",
+                "queries": PAIRS,
+                "sizes": (3, 2),
+                "budget": ApproxDP(epsilon=Fraction(20), delta=Fraction(1, 10**9)),
+            },
+            "so little noise",
+        ),
+    ],
+)
+def test_what_cannot_agree_or_promise_is_refused_and_left_as_it_is_where_that_is_not_asked_for(given, why):
+    assert why in planned(**given).infeasible
+    assert planned(**given, agree="").together is None
 
 
-@pytest.mark.parametrize("queries", [[{"prefix": "c0"}], [{"count": {"c0": ["0"]}}]])
-@BOTH
-def test_questions_that_are_no_tables_are_refused_in_a_sentence(queries, name):
-    assert "Only whole tables" in planned(schema_of((3, 2, 4)), queries, name=name).infeasible
-
-
-def test_so_many_tables_that_a_bound_takes_long_are_refused_and_left_as_they_are_where_that_is_not_asked_for():
-    schema = schema_of((2,) * 26)
-    assert "not too many" in planned(schema, [{"marginals": 2}]).infeasible
-    assert planned(schema, [{"marginals": 2}], agree="").together is None
-
-
-def test_where_there_is_next_to_no_noise_nothing_is_promised():
-    large = ApproxDP(epsilon=Fraction(20), delta=Fraction(1, 10**9))
-    plan, left = (planned(schema_of((3, 2)), PAIRS, budget=large, agree=agree) for agree in ("yes", ""))
-    assert "so little noise" in plan.infeasible
-    assert not left.infeasible
-    assert left.together is None
-
-
-@BOTH
+@pytest.mark.parametrize("name", OF_TABLES)
 def test_what_agrees_is_made_of_the_noisy_answers_alone(name):
-    schema = schema_of((3, 2, 4))
-    plain, agreeing = (planned(schema, PAIRS, agree=agree, name=name) for agree in ("no", "yes"))
-    noisy = plain.run(table_of(schema), rng=StreamRandomness(b"same")).estimates
-    released = agreeing.run(table_of(schema), rng=StreamRandomness(b"same")).estimates
+    plain, agreeing = (planned(PAIRS, name, agree) for agree in ("no", "yes"))
+    table = telling.some_counts(plain.schema.universe, 90)
+    noisy, released = (plan.run(table, rng=StreamRandomness(b"same")).estimates for plan in (plain, agreeing))
     for one, other in zip(agreeing.together.combined(noisy), released, strict=True):
         np.testing.assert_array_equal(one, other)
-
-
-@BOTH
-@pytest.mark.parametrize("agree", ["no", "", "yes"])
-def test_it_says_truly_whether_its_tables_have_the_same_total(agree, name):
-    plan = planned(schema_of((3, 2, 4)), PAIRS, agree=agree, name=name)
-    totals = [table.sum() for table in plan.run(table_of(plan.schema), rng=StreamRandomness(b"sum")).estimates]
-    says = mechanism(name).consistency_under(plan.parameters)
-    assert bool(max(totals) - min(totals) < 1e-6) is (says is Consistency.MADE_TO_AGREE) is (agree != "no")
-    assert mechanism(name).consistency_under({}) is Consistency.OWN_NOISE

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from fractions import Fraction
-from itertools import pairwise
-from math import ceil, exp, log, sqrt
+from itertools import pairwise, product
+from math import exp, log, sqrt
 
-import latex2mathml.converter
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
-from scipy.special import logsumexp
 from scipy.stats import binom
 
-from releases.engine.accounting import accountant
 from releases.engine.accounting.events import DiscreteLaplaceEvent, RandomizedResponseEvent, RepeatedEvent
-from releases.engine.bounds.accuracy import Proof
-from releases.engine.domain.privacy import PureDP
-from releases.engine.domain.universe import Schema
 from releases.engine.errors import InvalidInput
-from releases.engine.mechanisms import randomized_response
-from releases.engine.mechanisms.base import mechanism
 from releases.engine.mechanisms.randomized_response import (
     Collected,
     debias,
@@ -30,10 +23,9 @@ from releases.engine.mechanisms.randomized_response import (
     randomize_answers,
     truth_interval,
 )
-from releases.engine.noise.randomness import StreamRandomness
-from releases.engine.tables.counts import Rows
-from releases.engine.verification.recording import record
-from releases.engine.workload.parsing import read_question
+from releases.engine.mechanisms.survey_sampler import MAX_ANSWERS, MAX_EPSILON, MIN_EPSILON, NUMBERS, SurveyLaw
+from releases.engine.noise.randomness import StreamRandomness, uniform_below
+from tests.engine import telling
 from tests.engine.goodness import FALSE_ALARM, Words, p_value
 
 TOWN = {"name": "town", "type": "categorical", "categories": ["a", "b", "c"], "outside": "c"}
@@ -41,14 +33,9 @@ SMOKES = {"name": "smokes", "type": "categorical", "categories": ["yes", "no"], 
 AGE = {"name": "age", "type": "integer", "edges": [0, 50, 100]}
 
 
-def planned(
-    *, columns=(TOWN, SMOKES), survey="town", neighbours="replace", epsilon=1, rows=1, beta=Fraction(1, 20), **options
-):
-    unit = {"kind": "row"} if rows == 1 else {"kind": "person", "id": "who", "max_rows": rows}
-    schema = Schema.from_json({"version": 1, "columns": list(columns), "neighbours": neighbours, "unit": unit})
-    question = read_question({"version": 1, "queries": [{"survey": survey}]}, schema.universe)
-    budget = PureDP(epsilon=Fraction(epsilon))
-    return mechanism("randomized-response").plan(schema, question, budget=budget, beta=beta, options=options)
+def planned(*, columns=(TOWN, SMOKES), survey="town", neighbours="replace", rows=1, **given):
+    unit = telling.PERSON if rows > 1 else None
+    return telling.planned("randomized-response", list(columns), {"survey": survey}, neighbours, unit=unit, **given)
 
 
 def law_of_a_report(epsilon, categories):
@@ -67,7 +54,7 @@ def test_the_chance_of_the_truth_is_enclosed_at_every_precision(epsilon, categor
     assert hi - lo <= 4
 
 
-@pytest.mark.parametrize(("epsilon", "categories"), [(Fraction(1), 2), (Fraction(1, 2), 3), (Fraction(3), 5)])
+@pytest.mark.parametrize(("epsilon", "categories"), [(Fraction(1), 2), (Fraction(3), 5)])
 def test_reports_have_their_law_one_by_one_and_all_together_and_another_epsilon_is_seen(epsilon, categories):
     draws, answer = 6_000, categories - 1
     rng = StreamRandomness(b"one by one")
@@ -99,47 +86,19 @@ def test_a_coin_that_one_word_does_not_decide_is_decided_by_the_next():
         assert words.asked == [1, 1, 1]
 
 
-@pytest.mark.parametrize("category", [-1, 3, True, "a", 1.0])
-def test_an_answer_out_of_range_is_refused_without_telling_it(category):
-    with pytest.raises(InvalidInput, match="must be a whole number from 0 to 2") as caught:
-        randomize_answer(category, epsilon=Fraction(1), categories=3, rng=StreamRandomness(b"x"))
-    assert str(caught.value) == "category: 'the answer' must be a whole number from 0 to 2"
-
-
-def test_an_epsilon_or_a_number_of_categories_that_cannot_be_is_refused():
-    for epsilon in (Fraction(0), Fraction(101), 0.5, True):
-        with pytest.raises(InvalidInput, match="epsilon"):
-            randomize_answer(0, epsilon=epsilon, categories=3, rng=StreamRandomness(b"x"))
-    for categories in (1, True, 2.0):
-        with pytest.raises(InvalidInput, match="categories"):
-            randomize_answer(0, epsilon=Fraction(1), categories=categories, rng=StreamRandomness(b"x"))
-
-
-def test_the_same_draws_are_made_whatever_the_answer():
-    flows = [
-        record(lambda rng, a=a: randomize_answer(a, epsilon=Fraction(2), categories=4, rng=rng), seed=b"s").flow
-        for a in range(4)
-    ]
-    assert all(one == other for one, other in pairwise(flows))
-
-
-def divergence(p, q, order):
-    return float(logsumexp(order * np.log(p) + (1 - order) * np.log(q)) / (order - 1))
-
-
-@pytest.mark.parametrize("categories", [2, 3, 10])
-@pytest.mark.parametrize("epsilon", [Fraction(1, 4), Fraction(1), Fraction(3)])
-def test_the_price_covers_a_row_against_another_and_a_row_against_a_made_up_one(epsilon, categories):
-    price = accountant.forms(RandomizedResponseEvent(epsilon=epsilon, categories=categories))
-    assert price.epsilon == epsilon
-    told, false = law_of_a_report(epsilon, categories)
-    one = np.array([told] + [false] * (categories - 1))
-    other = np.roll(one, 1)
-    even = np.full(categories, 1 / categories)
-    for p, q in ((one, other), (one, even), (even, one)):
-        assert np.abs(np.log(p / q)).max() <= float(epsilon) + 1e-12
-        for order in np.exp(np.linspace(-6, 6, 25)) + 1:
-            assert divergence(p, q, order) <= float(price.rho) * order * (1 + 1e-9) + 1e-12
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("category", value) for value in (-1, 3, True, 1.0)),
+        *(("epsilon", value) for value in (Fraction(0), Fraction(101), 0.5)),
+        *(("categories", value) for value in (1, True)),
+    ],
+)
+def test_an_answer_and_a_law_that_cannot_be_are_refused_without_telling_the_answer(field, value):
+    given = {"category": 0, "epsilon": Fraction(1), "categories": 3} | {field: value}
+    with pytest.raises(InvalidInput, match=field) as caught:
+        randomize_answer(given.pop("category"), **given, rng=StreamRandomness(b"x"))
+    assert field != "category" or "'the answer' must be a whole number from 0 to 2" in str(caught.value)
 
 
 def law_of_all_reports(rows, total, epsilon, categories):
@@ -200,15 +159,13 @@ def test_where_the_number_of_rows_is_public_all_of_epsilon_goes_to_the_answers()
     plan = planned(epsilon=2)
     assert plan.schema.total_is_public
     assert plan.events == (RandomizedResponseEvent(epsilon=2, categories=3),)
-    rows = Rows(universe=plan.schema.universe, columns={"town": np.arange(30) % 3, "smokes": np.zeros(30, dtype=int)})
-    result = plan.run(rows, rng=StreamRandomness(b"public"))
+    result = plan.run(telling.table(plan, [(0, 0), (1, 0), (2, 0)] * 10), rng=StreamRandomness(b"public"))
     assert result.total == sum(result.notes["reports"]) == result.estimates[0].sum() == 30
-    assert result.notes["number of rows"] == 30
 
 
 @pytest.mark.parametrize(
     ("columns", "neighbours", "rows"),
-    [((TOWN, SMOKES), "add_remove", 1), ((TOWN, AGE), "replace", 1), ((TOWN, SMOKES), "replace", 3)],
+    [((TOWN, SMOKES), "add_remove", 1), ((TOWN, AGE), "replace", 1), ((TOWN, SMOKES), "replace", 2)],
 )
 def test_where_it_is_private_a_tenth_pays_for_it_and_reports_are_made_up(columns, neighbours, rows):
     plan = planned(columns=columns, neighbours=neighbours, rows=rows)
@@ -218,32 +175,14 @@ def test_where_it_is_private_a_tenth_pays_for_it_and_reports_are_made_up(columns
     one = RandomizedResponseEvent(epsilon=Fraction(9, 10) / rows, categories=3)
     assert answers == (one if rows == 1 else RepeatedEvent(event=one, times=rows))
     assert plan.coins.count_scale == 10 * rows
-    price = accountant.price(plan.events, delta=Fraction(0))
-    assert price.pure_epsilon == 10**accountant.EPSILON_PLACES
     margin = plan.coins.margin
     # Pr[|noise| > margin] <= beta / 10, and one less does not do.
     r = exp(-1 / float(plan.coins.count_scale))
     tails = [2 * r ** (m + 1) / (1 + r) for m in (margin, margin - 1)]
     assert tails[0] <= 0.005 < tails[1]
-    universe = plan.schema.universe
-    table = Rows(universe=universe, columns={name: np.zeros(40, dtype=np.int64) for name in universe.names})
-    result = plan.run(table, rng=StreamRandomness(b"private"))
+    result = plan.run(telling.table(plan, [(0, 0)] * 40), rng=StreamRandomness(b"private"))
     assert sum(result.notes["reports"]) == result.notes["noisy number of rows"] + margin
     assert result.total == result.notes["noisy number of rows"]
-
-
-def test_the_draws_depend_on_the_number_of_reports_alone():
-    plan = planned(columns=[TOWN, AGE], neighbours="add_remove")
-    tables = [np.array(counts) for counts in ([0, 0, 0], [10, 0, 0], [3, 3, 3], [0, 90, 10])]
-    recorded = [
-        record(lambda rng, truth=truth: plan.reports(truth, total=60, rng=rng), seed=b"slots") for truth in tables
-    ]
-    assert all(each.result.sum() == 60 for each in recorded)
-    assert all(each.flow == recorded[0].flow for each in recorded)
-    # One row more changes one report at most.
-    ten = recorded[1].result
-    eleven = record(lambda rng: plan.reports(np.array([11, 0, 0]), total=60, rng=rng), seed=b"slots").result
-    assert np.abs(ten - eleven).sum() <= 2
 
 
 @given(
@@ -255,12 +194,7 @@ def test_debiased_reports_are_right_on_average_and_add_up_to_the_respondents(tru
     truth, categories = np.array(truth), len(truth)
     told, false = law_of_a_report(epsilon, categories)
     reports = truth * told + (truth.sum() - truth) * false + made_up / categories
-    estimates = debias(reports, epsilon=epsilon, respondents=float(truth.sum()))
-    assert estimates == pytest.approx(truth, abs=1e-9)
-    assert estimates.sum() == pytest.approx(truth.sum())
-    if made_up == 0:
-        assert estimates == pytest.approx((reports - truth.sum() * false) / (told - false), abs=1e-9)
-        assert debias(reports, epsilon=epsilon) == pytest.approx(estimates)
+    assert debias(reports, epsilon=epsilon, respondents=float(truth.sum())) == pytest.approx(truth, abs=1e-9)
 
 
 def naive_interval(collected, reported, allowed):
@@ -299,15 +233,6 @@ def test_intervals_are_those_of_trying_every_count_and_every_number_of_responden
             assert (low, high) == (least, most)
 
 
-def test_all_known_respondents_are_as_many_as_reports():
-    collected = Collected.all_known(np.array([700, 300]), epsilon=Fraction(1))
-    assert (collected.fewest, collected.most, collected.estimate) == (1000, 1000, 1000.0)
-    (low, high), (other_low, other_high) = collected.intervals(beta=0.05).tolist()
-    assert low <= collected.estimates()[0] <= high
-    # Two categories are one question asked twice.
-    assert (other_low, other_high) == (1000 - high, 1000 - low)
-
-
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(6)])
 def test_intervals_of_large_surveys_are_as_narrow_as_the_law_allows_and_no_narrower(epsilon):
     told, false = law_of_a_report(epsilon, 4)
@@ -322,44 +247,117 @@ def test_intervals_of_large_surveys_are_as_narrow_as_the_law_allows_and_no_narro
         assert count - normal * 1.04 - 2 <= low <= count - normal * 0.99
 
 
-@given(st.integers(-5, 60), st.integers(-80, 80), st.integers(1, 500))
-def test_the_last_place_where_something_holds_is_found_or_passed_by_a_little(true_last, guess, step):
-    low, high = 0, 50
-    found = randomized_response._last(lambda c: c <= true_last, guess=guess, step=float(step), low=low, high=high)
-    assert max(low, min(true_last, high)) <= found <= max(low, min(true_last, high)) + max(0, step // 64 - 1)
-
-
-@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
-@pytest.mark.parametrize("survey", ["smokes", "town"])
-def test_what_is_foretold_holds_for_tables_of_that_size(neighbours, survey):
-    """150 runs at beta 0.2, and Bernstein's bound is wider than it need be."""
-    plan = planned(neighbours=neighbours, survey=survey, beta=Fraction(1, 5), expected_rows=500)
-    assert plan.expectation.proof is Proof.ASSUMED
-    universe = plan.schema.universe
-    rows = Rows(universe=universe, columns={name: np.arange(500) % 7 % 2 for name in universe.names})
-    truth = np.bincount(rows.columns[survey], minlength=universe[survey].size)
-    rng = StreamRandomness(b"foretold")
-    errors = [np.abs(plan.run(rows, rng=rng).estimates[0] - truth).max() for _ in range(150)]
-    assert sum(error > plan.expectation.alpha for error in errors) <= 30
-    assert plan.expectation.alpha <= 3 * np.quantile(errors, 0.8)
-
-
-def test_formulas_can_be_typeset_and_counts_are_bounded_once_they_are_released():
-    plan = planned(columns=[TOWN, SMOKES], survey="smokes", expected_rows=1000)
-    assert plan.bound is None
-    chances = [
-        plan.parameters[f"chance {each}"] for each in ("that a row tells its own category", "of each other category")
-    ]
-    assert chances == ["0.731059", "0.268941"]
-    rows = Rows(universe=plan.schema.universe, columns={name: np.zeros(9, dtype=int) for name in ("town", "smokes")})
-    result = plan.run(rows, rng=StreamRandomness(b"said"))
-    assert result.bound.proof is Proof.AFTER
-    for shown in (result.bound, plan.expectation):
-        assert f"{ceil(shown.alpha)} rows" in shown.says
-        assert latex2mathml.converter.convert(shown.formula, display="block").startswith("<math")
-
-
 def test_a_survey_of_too_many_categories_is_refused_with_how_many_there_are():
     many = {"name": "name", "type": "categorical", "categories": [f"n{i}" for i in range(1001)], "outside": "n0"}
     plan = planned(columns=[many], survey="name")
     assert plan.infeasible == "It is for at most 1,000 categories, and name has 1,001."
+
+
+EPSILONS = st.fractions(MIN_EPSILON, MAX_EPSILON, max_denominator=10**6)
+
+
+def survey_law(epsilon=Fraction(1), answers=4):
+    return SurveyLaw.of(epsilon=epsilon, answers=answers)
+
+
+@given(EPSILONS, st.integers(2, MAX_ANSWERS))
+def test_epsilon_is_proved_and_no_law_that_tells_the_truth_more_often_keeps_it(epsilon, answers):
+    law = survey_law(epsilon, answers)
+    assert law.truth + (answers - 1) * law.other == NUMBERS
+    assert law.proves(epsilon=epsilon)
+    with mp.workdps(60):
+        growth = mp.exp(mpf(epsilon.numerator) / epsilon.denominator)
+        assert mpf(law.truth) / law.other <= growth
+        # One number less for each other answer.
+        assert mpf(law.truth + answers - 1) / (law.other - 1) > growth
+
+
+def test_a_law_that_tells_the_truth_too_often_is_not_proved():
+    law = survey_law()
+    bolder = SurveyLaw(answers=4, truth=law.truth + 3, other=law.other - 1)
+    assert not bolder.proves(epsilon=Fraction(1))
+    assert not law.proves(epsilon=Fraction(999_999, 10**6))
+
+
+@pytest.mark.parametrize("answers", [2, 3, 20])
+@pytest.mark.parametrize("epsilon", [MIN_EPSILON, Fraction(1), MAX_EPSILON])
+def test_under_any_two_answers_a_report_s_chances_differ_by_less_than_e_to_the_epsilon(epsilon, answers):
+    """The law of every report from the ranges themselves, as a respondent uses them."""
+    law = survey_law(epsilon, answers)
+    ranges = law.ranges()
+    assert ranges[0][0] == 0
+    assert ranges[-1][1] == NUMBERS - 1
+    assert all(last + 1 == first for (_, last), (first, _) in pairwise(ranges))
+    chances = []
+    for answer in range(answers):
+        sizes = Counter()
+        for shift, (first, last) in enumerate(ranges):
+            assert law.shift(first) == law.shift(last) == shift
+            sizes[(answer + shift) % answers] += last - first + 1
+        chances.append(sizes)
+    assert all(chances[answer][answer] == law.truth for answer in range(answers))
+    with mp.workdps(60):
+        growth = mp.exp(mpf(epsilon.numerator) / epsilon.denominator)
+        for one, other, report in product(range(answers), repeat=3):
+            assert mpf(chances[one][report]) / chances[other][report] <= growth
+
+
+def reports_of(truth, law, rng):
+    """The reports of respondents of whom `truth` says how many have each answer, each drawn by the ranges."""
+    answers = np.repeat(np.arange(law.answers), truth)
+    drawn = uniform_below(NUMBERS, answers.size, rng)
+    shifts = np.where(drawn < law.truth, 0, 1 + (drawn - law.truth) // law.other)
+    return np.bincount((answers + shifts) % law.answers, minlength=law.answers)
+
+
+@pytest.mark.parametrize("truth", [[2, 1], [1, 1, 1]])
+def test_the_estimator_is_unbiased_to_the_last_digit(truth):
+    """The mean of the estimates over every outcome of three respondents, in rationals."""
+    law = survey_law(Fraction(1, 3), len(truth))
+    sizes = [last - first + 1 for first, last in law.ranges()]
+    answers = [answer for answer, number in enumerate(truth) for _ in range(number)]
+    mean = [Fraction(0)] * len(truth)
+    for shifts in product(range(len(truth)), repeat=len(answers)):
+        chance, reports = Fraction(1), [0] * len(truth)
+        for answer, shift in zip(answers, shifts, strict=True):
+            chance *= Fraction(sizes[shift], NUMBERS)
+            reports[(answer + shift) % len(truth)] += 1
+        estimates = law.estimates(reports)
+        assert sum(estimates) == len(answers)
+        mean = [so_far + chance * each for so_far, each in zip(mean, estimates, strict=True)]
+    assert mean == truth
+
+
+def test_intervals_and_what_is_foretold_cover_what_is_found():
+    law, truth, beta = survey_law(Fraction(1), 3), [300, 150, 50], 0.05
+    assert law.intervals([0, 0, 0], beta=beta) == [(0, 0)] * 3
+    width = law.half_width(respondents=sum(truth), beta=beta)
+    rng, missed, foretold, rounds = StreamRandomness(b"foretold"), 0, 0, 400
+    for _ in range(rounds):
+        reports = reports_of(truth, law, rng).tolist()
+        intervals, estimates = law.intervals(reports, beta=beta), law.estimates(reports)
+        missed += any(not least <= each <= most for each, (least, most) in zip(truth, intervals, strict=True))
+        foretold += any(abs(each - count) > width for each, count in zip(estimates, truth, strict=True))
+    for found in (missed, foretold):
+        assert binom.sf(found - 1, rounds, beta) > FALSE_ALARM
+
+
+@pytest.mark.parametrize(
+    ("refused", "words"),
+    [
+        (lambda: survey_law(Fraction(11), 3), "epsilon: '11' must be from 0.01 to 10"),
+        (lambda: survey_law(epsilon=True), "epsilon: 'True' must be an exact rational"),
+        (lambda: survey_law(Fraction(1), 21), "answers: 21 must be 2 to 20 in number"),
+        (lambda: survey_law(answers=True), "answers: True must be 2 to 20 in number"),
+        (lambda: SurveyLaw(answers=2, truth=6, other=4), "must add up to 1,000,000,000"),
+        (lambda: SurveyLaw(answers=2, truth=500_000_000, other=500_000_000), "must be above 500,000,000"),
+        (lambda: survey_law().shift(NUMBERS), "drawn"),
+        (lambda: survey_law().shift(-1), "drawn"),
+        (lambda: survey_law().estimates([1, 2]), "reports"),
+        (lambda: survey_law().estimates([1, 2, 3, -1]), "reports"),
+    ],
+)
+def test_what_no_law_can_be_of_and_numbers_that_are_none_are_refused(refused, words):
+    with pytest.raises(InvalidInput) as caught:
+        refused()
+    assert words in str(caught.value)

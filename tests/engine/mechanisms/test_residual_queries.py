@@ -14,34 +14,30 @@ from mpmath import mp
 
 from releases.engine.accounting import accountant
 from releases.engine.accounting.conversions import rho_of_projected_gaussian
-from releases.engine.domain.privacy import ApproxDP, PureDP
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.privacy import ApproxDP
 from releases.engine.estimation.residuals import whole_residual
-from releases.engine.mechanisms.base import mechanism
 from releases.engine.mechanisms.residual_queries import is_fine
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Histogram
-from releases.engine.workload.queries import Workload
 from releases.engine.workload.residuals import Residuals
+from tests.engine import telling
 
-ROW = {"kind": "row"}
 BUDGET = ApproxDP(epsilon=Fraction(1), delta=Fraction(1, 10**9))
 #: The bins of the columns of the reduced Adult table.
 ADULT = (16, 7, 15, 5, 2, 2, 10)
 
 
-def schema_of(sizes, neighbours="add_remove", unit=ROW, *, may_drop=False):
+def schema_of(sizes, neighbours="add_remove", unit=None, *, may_drop=False):
     columns = [
         {"name": f"c{i}", "type": "categorical", "categories": [f"v{j}" for j in range(size)]}
         | ({} if may_drop and i == 0 else {"outside": "v0"})
         for i, size in enumerate(sizes)
     ]
-    return Schema.from_json({"version": 1, "columns": columns, "neighbours": neighbours, "unit": unit})
+    return telling.schema_of(columns, neighbours, unit)
 
 
 def planned(schema, queries, budget=BUDGET, name="residual-queries", **options):
-    workload = Workload.from_json({"version": 1, "queries": queries}, schema.universe)
-    return mechanism(name).plan(schema, workload, budget=budget, beta=Fraction(1, 20), options=options)
+    return telling.planned(name, schema, queries, budget=budget, **options)
 
 
 def residual_by_hand(table):
@@ -50,12 +46,6 @@ def residual_by_hand(table):
     for axis in range(table.ndim):
         found = found - found.mean(axis=axis, keepdims=True)
     return found
-
-
-@given(st.lists(st.integers(1, 5), min_size=0, max_size=3), st.integers(0, 2**32 - 1))
-def test_a_residual_is_a_table_without_its_means(shape, seed):
-    table = np.random.default_rng(seed).integers(-50, 50, shape)
-    np.testing.assert_allclose(whole_residual(table) / prod(shape), residual_by_hand(table), atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", [np.int64, object])
@@ -89,7 +79,7 @@ def neighbouring_changes(cells, schema):
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
 @pytest.mark.parametrize(
     ("unit", "may_drop"),
-    [(ROW, False), (ROW, True), ({"kind": "person", "id": "who", "max_rows": 2}, False)],
+    [(None, False), (None, True), (telling.PERSON, False)],
     ids=["row", "row that may vanish", "person"],
 )
 @pytest.mark.parametrize("sizes", [(2, 3), (2, 2, 2), (3, 1, 2)])
@@ -146,7 +136,7 @@ def test_the_exact_law_of_a_projected_draw_costs_what_is_charged_and_no_less(bin
         claimed = mp.mpf(1) / (2 * variance) * (1 - mp.mpf(1) / bins)
         charged = rho_of_projected_gaussian(noise_variance=Fraction(variance * bins, bins - 1))
         assert claimed < mp.mpf(charged.numerator) / charged.denominator < claimed * (1 + mp.mpf(10) ** -9)
-        for order in (1.5, 2, 4):
+        for order in (1.5, 4):
             moment = mp.fsum(one**order * other ** (1 - order) for one, other in pairs)
             divergence = mp.log(moment) / (order - 1) / order
             assert 0.99 * claimed < divergence < claimed * (1 + mp.mpf(10) ** -6)
@@ -163,74 +153,37 @@ def test_noise_that_is_called_fine_enough_makes_eta_as_small_as_the_proof_asks(b
     assert not is_fine(residuals, bins)
 
 
-@pytest.mark.parametrize("least", ["largest error", "total error"])
-@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
-def test_a_plan_costs_its_budget(least, neighbours):
-    plan = planned(schema_of(ADULT, neighbours), [{"marginals": 2}], least=least)
-    paid = accountant.price(plan.events, delta=plan.delta, neighbours=plan.schema.neighbours)
-    whole = 10**accountant.EPSILON_PLACES
-    assert 0.999999 * whole < paid.epsilon <= whole
-    # The event says no more noise than is drawn.
-    drawn = plan.lattice_variance / plan.residuals.moved(plan.multipliers, plan.schema)
-    assert plan.events[0].noise_variance <= drawn
-
-
-#: What noise on each answer reaches in the same release, and what is reached here.
-@pytest.mark.parametrize(("order", "share"), [(3, 0.745), (2, 0.80)])
-def test_tables_of_the_same_columns_get_narrower_bounds_than_by_noise_on_each_answer(order, share):
+def test_tables_of_the_same_columns_get_narrower_bounds_than_by_noise_on_each_answer():
     schema = schema_of(ADULT)
-    each = planned(schema, [{"marginals": order}], name="gaussian-queries", agree="no").bound
-    shared = planned(schema, [{"marginals": order}]).bound
-    assert max(shared.half_widths) < share * max(each.half_widths)
+    each = planned(schema, [{"marginals": 2}], name="gaussian-queries", agree="no").bound
+    shared = planned(schema, [{"marginals": 2}]).bound
+    assert max(shared.half_widths) < 0.80 * max(each.half_widths)
     assert max(shared.half_widths) < 1.002 * min(shared.half_widths)
 
 
-@pytest.mark.parametrize("least", ["largest error", "total error"])
-def test_no_other_share_of_the_noise_is_better(least):
-    """Compared with a thousand others of the same price, near it and far from it."""
+def test_either_aim_is_met_better_by_its_own_plan():
     schema = schema_of((2, 3, 5))
-    plan = planned(schema, [{"marginals": 2}, {"count": {"c2": ["v0", "v1"]}, "weight": 3}], least=least)
-    residuals, universe = plan.residuals, schema.universe
-    costs = np.array([prod(1 - 1 / universe[n].size for n in names) for names in residuals.sets])
+    queries = [{"marginals": 2}, {"count": {"c2": ["v0", "v1"]}, "weight": 3}]
+    largest, total = (planned(schema, queries, least=least) for least in ("largest error", "total error"))
 
-    def worth(noise):
-        """Of the answers that have these variances on the cells of the residuals."""
-        found = []
-        for family in plan.workload.families:
-            names, is_count = family.attributes, family.kind == "count"
-            accepted = dict.fromkeys(names, 2 if is_count else 1)
-            one = 0.0
-            for part, variance in zip(residuals.sets, noise, strict=True):
-                if set(part) <= set(names):
-                    inside = prod(accepted[n] * (1 - accepted[n] / universe[n].size) for n in part)
-                    one += (
-                        variance * inside * prod((accepted[n] / universe[n].size) ** 2 for n in names if n not in part)
-                    )
-            found.append((family.cells(universe), family.weight**2 * one))
-        return max(one for _, one in found) if least == "largest error" else sum(n * one for n, one in found)
+    def worth(plan):
+        asked = zip(plan.workload.families, plan.variances, strict=True)
+        found = [(family.cells(schema.universe), family.weight**2 * variance) for family, variance in asked]
+        return max(one for _, one in found), sum(cells * one for cells, one in found)
 
-    own = plan.lattice_variance / np.array(plan.multipliers, dtype=float) ** 2
-    own = own * float(np.sum(costs / own))
-    rng = np.random.default_rng(5)
-    for spread in (0.05, 0.3, 1.0):
-        for _ in range(300):
-            other = own * np.exp(spread * rng.normal(size=own.size))
-            other = other * float(np.sum(costs / other))
-            assert worth(other) > 0.995 * worth(own)
+    assert worth(largest)[0] < worth(total)[0]
+    assert worth(total)[1] < worth(largest)[1]
 
 
 QUERIES = [{"marginals": 2}, {"marginal": ["c0"]}, {"prefix": "c1"}, {"count": {"c0": ["v1"], "c2": ["v0", "v3"]}}]
 
 
-@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
-def test_answers_are_unbiased_and_have_the_variances_stated(neighbours):
+def test_answers_are_unbiased_and_have_the_variances_stated():
     """1,500 runs: a variance is off by a fifth with probability below 1e-6 each; the stream is fixed."""
-    schema = schema_of((3, 4, 5), neighbours)
+    schema = schema_of((3, 4, 5))
     plan = planned(schema, QUERIES)
-    counts = np.random.default_rng(2).integers(0, 30, schema.universe.shape)
-    table, rng, runs = Histogram(universe=schema.universe, counts=counts), StreamRandomness(b"residuals"), 1_500
+    table, rng, runs = telling.some_counts(schema.universe, 30), StreamRandomness(b"residuals"), 1_500
     exact = plan._exact(table)
-    assert all((exact[names] == table.marginal(names)).all() for names in exact if names)
     truth = [np.asarray(each, dtype=float) for each in plan.workload.answer(table.marginal)]
     drawn = [[] for _ in truth]
     for _ in range(runs):
@@ -243,15 +196,6 @@ def test_answers_are_unbiased_and_have_the_variances_stated(neighbours):
         assert own.max() > 0.8 * variance
         assert np.abs(errors.mean(axis=0)).max() < 6 * sqrt(variance / runs)
         assert (np.abs(errors) > width).mean() < 0.01
-
-
-def test_where_the_number_of_rows_is_public_every_table_adds_up_to_it():
-    schema = schema_of((3, 4, 5), "replace")
-    plan = planned(schema, [{"marginals": 2}])
-    counts = np.random.default_rng(2).integers(0, 30, schema.universe.shape)
-    result = plan.run(Histogram(universe=schema.universe, counts=counts), rng=StreamRandomness(b"public"))
-    np.testing.assert_allclose([table.sum() for table in result.estimates], counts.sum())
-    assert result.total == counts.sum()
 
 
 def test_counts_too_large_for_sixty_four_bits_are_taken_whole():
@@ -276,12 +220,13 @@ def test_any_importance_and_any_budget_is_planned_within_the_price(weights, epsi
     ]
     budget = ApproxDP(epsilon=Fraction(epsilon), delta=Fraction(1, 10**6))
     plan = planned(schema, queries, budget=budget)
-    assert not plan.infeasible
     assert is_fine(plan.residuals, plan.lattice_variance)
+    # The event says no more noise than is drawn.
+    drawn = plan.lattice_variance / plan.residuals.moved(plan.multipliers, plan.schema)
+    assert plan.events[0].noise_variance <= drawn
     assert accountant.price(plan.events, delta=plan.delta).epsilon <= budget.epsilon * 10**accountant.EPSILON_PLACES
 
 
-def test_a_budget_without_a_delta_and_questions_on_too_many_columns_are_refused():
+def test_questions_on_too_many_columns_are_refused():
     schema = schema_of((2,) * 12)
-    assert "delta" in planned(schema, [{"marginals": 1}], budget=PureDP(epsilon=Fraction(1))).infeasible
     assert "Ask about fewer" in planned(schema, [{"count": {f"c{i}": ["v1"] for i in range(12)}}]).infeasible

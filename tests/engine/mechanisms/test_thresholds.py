@@ -5,6 +5,7 @@ Statistical tests run on fixed streams; on a fresh one a right mechanism would f
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from math import inf, log
 
@@ -15,18 +16,16 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from releases.engine.accounting import accountant
-from releases.engine.accounting.events import AboveThresholdEvent, SparseVectorEvent
 from releases.engine.bounds.accuracy import Proof
 from releases.engine.bounds.selection_error import comparisons_miss
-from releases.engine.mechanisms.thresholds import Comparisons, _cube_root
+from releases.engine.mechanisms.thresholds import Comparisons
 from releases.engine.noise.randomness import StreamRandomness
-from releases.engine.verification.sparse_vector_audit import ANY_WAY, ONE_WAY, loss_checks, worst_loss
+from releases.engine.verification.sparse_vector_audit import loss_checks
 from tests.engine.goodness import laplace_law, p_value
-from tests.engine.telling import FALSE_ALARM, PERSON, RELATIONS, planned, table
+from tests.engine.telling import FALSE_ALARM, PERSON, RELATIONS, integers, planned, table
 
 NAMES = ["above-threshold", "sparse-vector", "numeric-sparse-vector"]
 SYMPTOMS = [{"name": name, "type": "categorical", "categories": ["no", "yes"], "outside": "no"} for name in "abcd"]
-TOWN = [{"name": "town", "type": "categorical", "categories": ["x", "y", "z"]}]
 in_all_ways = pytest.mark.parametrize("name", NAMES)
 both = pytest.mark.parametrize("neighbours", RELATIONS)
 
@@ -94,49 +93,10 @@ def test_ours_lose_what_they_claim_and_the_published_wrong_ones_lose_more():
     assert checks["tells the number it compared, after 20 below"].exact == pytest.approx(10.5)
 
 
-@pytest.mark.parametrize("epsilon", ["1/10", "3"])
-def test_the_losses_are_found_at_other_epsilons_too(epsilon):
-    for check in loss_checks(epsilon=Fraction(epsilon)):
-        assert check.is_as_it_should_be, check
-        assert check.claimed == float(Fraction(epsilon))
-
-
-def test_the_book_and_the_smallest_mistake_are_told_apart():
-    """Dwork and Roth's Algorithm 1, and the same with 1% too little noise on the counts."""
-    book = {"threshold_scale": Fraction(2), "above": 1, "moves": ANY_WAY}
-    assert worst_loss(query_scale=Fraction(4), **book) == pytest.approx(1)
-    assert worst_loss(query_scale=Fraction(396, 100), **book) > 1.005
-    # Counts that move one way need half of it.
-    assert worst_loss(threshold_scale=Fraction(2), query_scale=Fraction(2), above=1, moves=ONE_WAY) == pytest.approx(1)
-
-
-@pytest.mark.parametrize(
-    ("number", "root"), [(0, 0), (1, 1), (7, 1), (8, 2), (26, 2), (27, 3), (10**30 - 1, 10**10 - 1)]
-)
-def test_cube_roots_are_rounded_down(number, root):
-    assert _cube_root(number) == root
-
-
-@pytest.mark.parametrize("answers", [1, 2, 5, 40])
-@pytest.mark.parametrize("monotone", [False, True])
-def test_the_split_makes_the_variance_of_a_comparison_least(answers, monotone):
-    best = Comparisons.within(Fraction(1), answers=answers, sensitivity=3, monotone=monotone)
-    assert best.epsilon_threshold + best.epsilon_queries == 1
-    weight = answers if monotone else 2 * answers
-    assert best.threshold_scale == 3 / best.epsilon_threshold
-    assert best.query_scale == 3 * weight / best.epsilon_queries
-
-    def variance(first):
-        return 1 / first**2 + (weight / (1 - first)) ** 2
-
-    chosen = float(best.epsilon_threshold)
-    assert variance(chosen) <= min(variance(chosen * (1 + step)) for step in (-0.02, -0.005, 0.005, 0.02))
-
-
 @in_all_ways
 @both
 @pytest.mark.parametrize("unit", [None, PERSON], ids=["row", "person"])
-@pytest.mark.parametrize("epsilon", ["1/3", "0.123456789012345678901234567891", "20"])
+@pytest.mark.parametrize("epsilon", ["0.123456789012345678901234567891", "20"])
 def test_the_price_is_what_is_proved(name, neighbours, epsilon, unit):
     plan = planned(name, SYMPTOMS, stream(), neighbours, epsilon=epsilon, unit=unit)
     (event,) = plan.events
@@ -149,21 +109,14 @@ def test_the_price_is_what_is_proved(name, neighbours, epsilon, unit):
         assert event.epsilon_answers == sensitivity / plan.value_scale == Fraction(epsilon) / 4
         spent += event.epsilon_answers
     assert spent == Fraction(epsilon)
-    assert isinstance(event, AboveThresholdEvent if name == "above-threshold" else SparseVectorEvent)
-
-
-def test_above_threshold_answers_once_and_the_others_as_often_as_asked():
-    assert "stops at the first" in planned("above-threshold", SYMPTOMS, stream(answers=2)).infeasible
-    for name in NAMES[1:]:
-        assert not planned(name, SYMPTOMS, stream(answers=2)).infeasible
 
 
 def test_what_cannot_be_compared_is_refused_in_a_sentence():
-    huge = [{"name": f"c{i}", "type": "integer", "edges": list(range(101))} for i in range(6)]
     wide = {"threshold": {"counts": [{f"c{i}": {"from": 3} for i in range(6)}], "above": 3}}
     for name in NAMES:
-        assert "1,000,000,000,000 cells" in planned(name, huge, wide).infeasible
+        assert "1,000,000,000,000 cells" in planned(name, integers([100] * 6), wide).infeasible
         assert "epsilon is so small" in planned(name, SYMPTOMS, stream(), epsilon="1e-17").infeasible
+    assert "stops at the first" in planned("above-threshold", SYMPTOMS, stream(answers=2)).infeasible
 
 
 @in_all_ways
@@ -203,19 +156,11 @@ def test_runs_have_the_exact_law_and_not_that_of_another_epsilon(name, neighbour
         chosen = plan.run(rows, rng=rng).chosen
         seen[outcomes.index(tuple(said == "above" for said in chosen if said != "not asked"))] += 1
     assert p_value(seen, np.exp([law[each] for each in outcomes])) > FALSE_ALARM
-    for wrong in (0.5, 2):
-        scales = (wrong * each for each in (plan.comparisons.threshold_scale, plan.comparisons.query_scale))
-        other = answer_law([2, 4, 5], 4, answers, _scaled(*scales))
+    ours = plan.comparisons
+    for wrong in (Fraction(1, 2), 2):
+        scales = {"threshold_scale": wrong * ours.threshold_scale, "query_scale": wrong * ours.query_scale}
+        other = answer_law([2, 4, 5], 4, answers, replace(ours, **scales))
         assert p_value(seen, np.exp([other[each] for each in outcomes])) < FALSE_ALARM
-
-
-def _scaled(threshold_scale, query_scale):
-    return Comparisons(
-        epsilon_threshold=Fraction(1),
-        epsilon_queries=Fraction(1),
-        threshold_scale=Fraction(threshold_scale),
-        query_scale=Fraction(query_scale),
-    )
 
 
 def test_the_values_have_fresh_noise_whatever_the_comparison_was():
@@ -233,33 +178,21 @@ def test_the_values_have_fresh_noise_whatever_the_comparison_was():
     assert (noise + 5 < 9).mean() > 0.5
 
 
-@pytest.mark.parametrize("alpha", [3, 12])
-@pytest.mark.parametrize("answers", [1, 3])
-@pytest.mark.parametrize(("threshold_scale", "query_scale"), [(2.0, 5.0), (600.0, 400.0)])
-def test_the_probability_of_being_far_off_is_that_of_the_worst_counts(alpha, answers, threshold_scale, query_scale):
+@pytest.mark.parametrize(("threshold_scale", "query_scale", "alpha"), [(2.0, 5.0, 7), (600.0, 400.0, 2400)])
+def test_the_probability_of_being_far_off_is_that_of_the_worst_counts(threshold_scale, query_scale, alpha):
     """100,000 simulations of every number of high counts: 5 standard errors, and 2% where values are put together."""
-    alpha = int(alpha * query_scale / 2)
-    draw = np.random.default_rng(11)
-    z = draw.laplace(0, threshold_scale, 100_000).round()
-    x = draw.laplace(0, query_scale, (100_000, 6)).round()
-    if threshold_scale < 100:  # rounding a Laplace law is not the discrete one
-        z, x = (
-            draw.geometric(1 - np.exp(-1 / scale), shape) - draw.geometric(1 - np.exp(-1 / scale), shape)
-            for scale, shape in ((threshold_scale, 100_000), (query_scale, (100_000, 6)))
-        )
+    draw, answers = np.random.default_rng(11), 3
+    z, x = (
+        draw.geometric(1 - np.exp(-1 / scale), shape) - draw.geometric(1 - np.exp(-1 / scale), shape)
+        for scale, shape in ((threshold_scale, 100_000), (query_scale, (100_000, 6)))
+    )
     fails = []
     for highs in range(answers + 1):
         low, high = x[:, : 6 - highs], x[:, 6 - highs :]
         off = (low > (z + alpha)[:, None]).any(axis=1) | (high < (z - alpha - 1)[:, None]).any(axis=1)
         fails.append(off.mean())
-    exact = comparisons_miss(
-        threshold_scale=threshold_scale,
-        query_scale=query_scale,
-        questions=6,
-        answers=answers,
-        alpha=alpha,
-        left_out=1e-12,
-    )
+    scales = {"threshold_scale": threshold_scale, "query_scale": query_scale}
+    exact = comparisons_miss(**scales, questions=6, answers=answers, alpha=alpha, left_out=1e-12)
     error = 5 * (exact / 100_000) ** 0.5
     assert max(fails) - error <= exact <= max(fails) + error + 0.02 * exact * (threshold_scale > 256)
 
@@ -279,10 +212,3 @@ def test_the_bound_holds_for_the_worst_counts_and_is_broken_when_it_is_one_less(
 
     assert fails(alpha) <= 0.2 < fails(alpha - 1)
     assert plan.bound.alpha > alpha if name == "numeric-sparse-vector" else plan.bound.alpha == alpha
-
-
-def test_the_bound_says_how_many_rows_a_count_said_to_be_above_has():
-    plan = planned("numeric-sparse-vector", SYMPTOMS, stream(above=1000, answers=2))
-    off = plan.comparisons.alpha(questions=4, answers=2, beta=1 - 0.95**0.5)
-    assert all(f"{1000 + each:,} rows or" in plan.bound.says for each in (off, -off))
-    assert "0 rows or more" in planned("above-threshold", SYMPTOMS, stream(above=1)).bound.says

@@ -10,16 +10,9 @@ from math import ceil, lgamma, log
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from releases.engine.bounds import theory
-from releases.engine.bounds.theory import Axis, Numbers, Way, alpha, bounds, crossings, log_multisets, stretches
-from releases.engine.domain.privacy import NeighbouringRelation, privacy_budget
-from releases.engine.domain.universe import Schema
-from releases.engine.errors import InvalidInput
-from releases.engine.mechanisms.base import mechanism
-from releases.engine.workload.queries import Workload
+from releases.engine.bounds.theory import Numbers, Way, bounds, log_multisets
+from releases.engine.domain.privacy import NeighbouringRelation
 
 #: The sample's, and those of the theory's own example.
 SAMPLE = Numbers(
@@ -125,30 +118,6 @@ def test_multiplicative_weights_has_the_least_bound_over_rounds_and_shares(numbe
     assert found.alpha <= best * 1.01
 
 
-def test_the_published_theorem_of_weights_is_worked_out_by_hand():
-    # T = 17 of at most 18 = floor(0.05 * 733 / 2): 2 n sqrt(ln|X| / T) + 10 T ln k.
-    by_hand = min(2 * 8802 * (log(290_304) / t) ** 0.5 + 10 * t * log(733) for t in range(1, 19))
-    assert by_way(SAMPLE, is_pure=True)[Way.WEIGHTS].published == pytest.approx(by_hand)
-    assert by_way(replace(SAMPLE, queries=30, changed=30), is_pure=True)[Way.WEIGHTS].published is None
-
-
-def test_where_the_number_of_rows_is_private_it_is_measured_and_the_histogram_has_half_the_noise():
-    for is_pure in (True, False):
-        public, private = by_way(SAMPLE, is_pure=is_pure), by_way(PRIVATE, is_pure=is_pure)
-        halved = 2 if is_pure else 2**0.5
-        assert private[Way.HISTOGRAM].alpha == pytest.approx(public[Way.HISTOGRAM].alpha / halved, rel=1e-6)
-        assert public[Way.QUERIES].alpha / halved == pytest.approx(private[Way.QUERIES].alpha, rel=0.02)
-        for way in (Way.WEIGHTS, Way.SMALL_DATABASE):
-            assert public[way].alpha < private[way].alpha < 1.1 * public[way].alpha
-            assert private[way].published is None
-    # A twentieth of epsilon 1 is noise of scale 20, and a tenth of beta its tail: 2 r^(o + 1) / (1 + r) <= 1/200.
-    off = PRIVATE.measured(is_pure=True).off
-    ratio = mpmath.exp(-mpmath.mpf(1) / 20)
-    assert 2 * ratio ** (off + 1) / (1 + ratio) <= mpmath.mpf(1) / 200 < 2 * ratio**off / (1 + ratio)
-    sigma = (20 / (2 * float(rho(PRIVATE)))) ** 0.5
-    assert PRIVATE.measured(is_pure=False).off == pytest.approx(1 + sigma * 2.807034, rel=1e-3)
-
-
 @pytest.mark.parametrize("numbers", [SAMPLE, LARGE, PRIVATE])
 def test_the_small_database_has_the_least_bound_over_its_sizes(numbers):
     found = by_way(numbers, is_pure=True)[Way.SMALL_DATABASE]
@@ -179,157 +148,3 @@ def test_the_number_of_small_databases_is_exact_to_many_digits():
                 for m in map(mpmath.mpf, sizes)
             ]
         np.testing.assert_allclose(log_multisets(cells, sizes), [float(each) for each in exact], rtol=1e-9)
-
-
-def test_delta_gives_a_single_choice_nothing_unless_epsilon_is_large():
-    for epsilon in ("0.1", "1", "5"):
-        numbers = replace(SAMPLE, epsilon=Fraction(epsilon))
-        assert alpha(Way.SMALL_DATABASE, numbers, is_pure=False) == alpha(Way.SMALL_DATABASE, numbers, is_pure=True)
-    large = replace(SAMPLE, epsilon=Fraction(60))
-    assert 8 * large.rho > 0
-    assert alpha(Way.SMALL_DATABASE, large, is_pure=False) <= alpha(Way.SMALL_DATABASE, large, is_pure=True)
-
-
-COLUMNS = [
-    {"name": "age", "type": "integer", "edges": list(range(41))},
-    {"name": "sex", "type": "categorical", "categories": ["f", "m"], "outside": "f"},
-]
-
-
-def planned(name, queries, *, budget, neighbours="replace", **options):
-    schema = Schema.from_json({"version": 1, "columns": COLUMNS, "neighbours": neighbours})
-    workload = Workload.from_json({"version": 1, "queries": queries}, schema.universe)
-    plan = mechanism(name).plan(schema, workload, budget=budget, beta=Fraction(1, 20), options=options)
-    assert not plan.infeasible, plan.infeasible
-    changed = workload.sensitivity(schema).l1
-    numbers = Numbers(
-        neighbours=schema.neighbours,
-        rows=10_000,
-        cells=schema.universe.size,
-        queries=workload.size,
-        changed=changed,
-        epsilon=budget.epsilon,
-        delta=budget.delta if hasattr(budget, "delta") else Fraction(0),
-        beta=Fraction(1, 20),
-    )
-    return plan, numbers
-
-
-QUERIES = [[{"prefix": "age"}], [{"marginals": 2}], [{"marginals": 1}, {"prefix": "age"}]]
-
-
-@pytest.mark.parametrize("queries", QUERIES)
-@pytest.mark.parametrize("epsilon", ["0.1", "1"])
-def test_noise_on_each_answer_is_what_the_plans_promise(queries, epsilon):
-    plan, numbers = planned("laplace-queries", queries, budget=privacy_budget(epsilon=epsilon))
-    assert alpha(Way.QUERIES, numbers, is_pure=True) == plan.bound.alpha
-    plan, numbers = planned("gaussian-queries", queries, budget=privacy_budget(epsilon=epsilon, delta="0.000001"))
-    assert plan.bound.alpha <= alpha(Way.QUERIES, numbers, is_pure=False) <= plan.bound.alpha + 2
-
-
-@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
-@pytest.mark.parametrize("epsilon", ["0.1", "1"])
-def test_noise_on_the_histogram_is_at_least_what_the_plans_promise_and_little_more(epsilon, neighbours):
-    whole = [{"count": {"age": {"from": 0, "to": 40}}}, {"count": {"sex": ["f", "m"]}}]
-    plan, numbers = planned("laplace-histogram", whole, budget=privacy_budget(epsilon=epsilon), neighbours=neighbours)
-    assert plan.bound.alpha <= alpha(Way.HISTOGRAM, numbers, is_pure=True) <= 1.4 * plan.bound.alpha + 1
-    both = privacy_budget(epsilon=epsilon, delta="0.000001")
-    plan, numbers = planned("gaussian-histogram", whole, budget=both, neighbours=neighbours)
-    assert plan.bound.alpha <= alpha(Way.HISTOGRAM, numbers, is_pure=False) <= 1.4 * plan.bound.alpha + 1
-
-
-def test_the_small_database_is_never_worse_planned_than_in_general():
-    """The plan knows the questions' structure and takes as much epsilon; in general nothing is known of it."""
-    plan, numbers = planned("smalldb", [{"prefix": "age"}], budget=privacy_budget(epsilon="1"), measure=0)
-    assert plan.expectation.alpha <= alpha(Way.SMALL_DATABASE, numbers, is_pure=True)
-
-
-@given(
-    rows=st.integers(2, 10**7),
-    cells=st.integers(2, 10**30),
-    queries=st.integers(1, 10**7),
-    thousandths=st.integers(1, 20_000),
-    neighbours=st.sampled_from(NeighbouringRelation),
-)
-@settings(max_examples=60)
-def test_every_bound_falls_with_epsilon_and_grows_with_n_cells_and_queries(
-    rows, cells, queries, thousandths, neighbours
-):
-    numbers = replace(
-        SAMPLE,
-        neighbours=neighbours,
-        rows=rows,
-        cells=cells,
-        queries=queries,
-        changed=queries,
-        epsilon=Fraction(thousandths, 1000),
-    )
-    more = {
-        "epsilon": replace(numbers, epsilon=numbers.epsilon * 2),
-        "rows": replace(numbers, rows=2 * rows),
-        "cells": replace(numbers, cells=2 * cells),
-        "queries": replace(numbers, queries=2 * queries, changed=2 * queries),
-        "surer": replace(numbers, beta=numbers.beta / 2),
-    }
-    for is_pure in (True, False):
-        for way in Way:
-            here = alpha(way, numbers, is_pure=is_pure)
-            assert 0 <= here < float("inf")
-            # Parameters are searched on a grid, so a hundredth of play is left.
-            assert alpha(way, more["epsilon"], is_pure=is_pure) <= here * 1.01
-            for name in ("rows", "cells", "queries", "surer"):
-                assert alpha(way, more[name], is_pure=is_pure) >= here * 0.99, (way, name)
-
-
-def test_every_crossing_is_where_the_order_changes():
-    for axis in Axis:
-        for is_pure in (True, False):
-            found = crossings(SAMPLE, axis, is_pure=is_pure)
-            assert found
-            for each in found:
-                step = Fraction(1) if axis is Axis.ROWS else Fraction(str(each.at)) / 500
-                place = Fraction(str(each.at))
-                before, after = (theory.at(SAMPLE, axis, value) for value in (place - step, place))
-                assert alpha(each.before, before, is_pure=is_pure) <= alpha(each.after, before, is_pure=is_pure)
-                assert alpha(each.after, after, is_pure=is_pure) <= alpha(each.before, after, is_pure=is_pure)
-                assert each.alpha == alpha(each.after, after, is_pure=is_pure)
-
-
-def test_the_stretches_cover_the_range_and_each_names_the_best():
-    for axis in Axis:
-        for is_pure in (True, False):
-            found = list(stretches(SAMPLE, axis, is_pure=is_pure))
-            values = theory.axis_values(axis, SAMPLE)
-            assert found[0][1] == float(values[0])
-            assert found[-1][2] == float(values[-1])
-            assert [each[2] for each in found[:-1]] == [each[1] for each in found[1:]]
-            for way, start, end in found:
-                for value in values:
-                    if start < value < end:
-                        assert theory.best(theory.at(SAMPLE, axis, value), is_pure=is_pure).way is way
-
-
-def test_with_delta_0_there_are_the_pure_forms_alone():
-    assert [each.is_pure for each in bounds(replace(SAMPLE, delta=Fraction(0)))] == [True] * 4
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "rule"),
-    [
-        ("rows", 0, "must be a whole number from 1 to 1,000,000,000,000"),
-        ("rows", True, "must be a whole number"),
-        ("rows", "many", "must be a whole number"),
-        ("cells", 1, "must be a whole number from 2 to 10^100"),
-        ("cells", 10**101, "must be a whole number"),
-        ("queries", 10**13, "must be a whole number"),
-        ("changed", 734, "must be a whole number from 1 to 733"),
-        ("epsilon", Fraction(0), "must be above 0"),
-        ("delta", Fraction(1), "below 1"),
-        ("beta", Fraction(1), "must be a rational above 0 and below 1"),
-    ],
-)
-def test_numbers_that_break_their_rule_are_refused_by_name(field, value, rule):
-    with pytest.raises(InvalidInput) as refused:
-        replace(SAMPLE, **{field: value})
-    assert refused.value.field == field
-    assert rule in str(refused.value)

@@ -1,4 +1,4 @@
-"""Small databases are counted right: what is stored is certified, and what is drawn within a level is even.
+"""Small databases are counted right, drawn by layers of levels, and workloads are recognised as the shape they have.
 
 The laws of whole draws are in `test_smalldb`; here are the numbers that they rest on, each against enumeration or
 arithmetic of any precision.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from fractions import Fraction
-from itertools import combinations_with_replacement, product
-from math import comb, factorial
+from itertools import combinations, product
+from math import comb, factorial, log
 
 import mpmath
 import numpy as np
@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from releases.engine.noise.randomness import StreamRandomness
+from releases.engine.smalldb import kernels, level_sampler
 from releases.engine.smalldb.candidates import (
     Databases,
     all_candidates,
@@ -27,8 +28,8 @@ from releases.engine.smalldb.candidates import (
     scaled,
     ways,
     weight_table,
-    whole_ways,
 )
+from releases.engine.smalldb.enumeration import read_signatures
 from releases.engine.smalldb.forest_sampler import ForestCounter
 from releases.engine.smalldb.strategies import Forests, Layered
 from releases.engine.smalldb.tree import read_forest
@@ -42,6 +43,8 @@ from tests.engine.small_databases import (
     flat,
     kinds_of,
     matrix,
+    outcome,
+    predicate,
     setting,
     shape_for,
     tables_of,
@@ -74,17 +77,6 @@ def test_a_stored_weight_is_never_too_low_and_hardly_too_high(databases, cells, 
         assert true <= stored <= true * (1 + Fraction(1, 2**51))
         mantissa, exponent = scaled(f[count], e[count])
         assert mantissa * Fraction(2) ** exponent == stored
-
-
-def test_weights_are_the_numbers_of_ways():
-    assert ways(Databases.MULTISETS, cells=3, count=4) == len(list(combinations_with_replacement(range(3), 4)))
-    assert ways(Databases.SEQUENCES, cells=3, count=4) * factorial(4) == len(list(product(range(3), repeat=4)))
-    assert ways(Databases.KINDS, cells=3, count=4) == 1
-    # Filled one kind after another: the ways of both kinds, of 5 rows 3 and then 2.
-    whole = whole_ways(Databases.SEQUENCES, cells=3, count=3, left=5) * whole_ways(
-        Databases.SEQUENCES, cells=2, count=2, left=2
-    )
-    assert whole == comb(5, 3) * 3**3 * 2**2
 
 
 @pytest.mark.parametrize("databases", list(Databases))
@@ -289,8 +281,6 @@ def test_without_the_correction_coarse_tables_give_another_law(monkeypatch):
 @settings(max_examples=60)
 def test_a_word_decides_only_where_all_that_it_may_begin_falls_to_one_count(mantissas, others, data):
     """The kernel against fractions, at words around every boundary between two counts."""
-    from releases.engine.smalldb import kernels
-
     count = len(mantissas)
     exponents = data.draw(st.lists(st.integers(-1, 1), min_size=2 * count, max_size=2 * count))
     left = np.array(mantissas, dtype=np.float64)
@@ -335,3 +325,169 @@ def test_a_word_that_does_not_decide_is_followed_by_as_many_as_it_takes():
         given = Words([*words, 0])
         assert counter.draw(10, given).tolist() == expected
         assert given.left.size == 0
+
+
+# Layers of levels
+
+
+@given(st.fractions(min_value=0, max_value=5000), st.integers(20, 200))
+@settings(max_examples=60)
+def test_a_decay_is_enclosed_as_closely_as_it_says(exponent, bits):
+    low, high, shift = level_sampler.decay(exponent, bits=bits)
+    assert (high - low) << bits <= low
+    with mpmath.workprec(8 * bits + 16000):
+        true = mpmath.exp(-mpmath.mpf(exponent.numerator) / exponent.denominator) * mpmath.mpf(2) ** shift
+        assert low <= true <= high
+
+
+class _Listed:
+    """A `Counted` of candidates that are listed with their weights and errors; B is `slack` times F, rounded up."""
+
+    def __init__(self, weights, errors, slack=Fraction(1)) -> None:
+        self.weights, self.errors, self.slack = weights, errors, slack
+
+    def everything(self):
+        return sum(self.weights), 0
+
+    def draw_any(self, rng):
+        return self._any_of(range(len(self.weights)), sum(self.weights), rng)
+
+    def within(self, level):
+        inside = sum(weight for weight, error in zip(self.weights, self.errors, strict=True) if error <= level)
+        return -int(-(inside * self.slack) // 1), 0
+
+    def draw(self, level, rng):
+        inside = [index for index, error in enumerate(self.errors) if error <= level]
+        return self._any_of(inside, self.within(level)[0], rng)
+
+    def error(self, candidate):
+        return self.errors[candidate]
+
+    def _any_of(self, inside, bound, rng):
+        point = level_sampler.random_below(bound, rng)
+        for index in inside:
+            point -= self.weights[index]
+            if point < 0:
+                return index
+        return None
+
+
+WEIGHTS, ERRORS = [5, 1, 30, 40, 100, 7], [0, 3, 11, 4, 40, 4]
+
+
+@pytest.mark.parametrize("far", [0, 5, 60, 10**9])
+@pytest.mark.parametrize("rate", [Fraction(1, 3), Fraction(1, 2000), Fraction(3, 4)])
+def test_a_draw_by_layers_has_its_law_wherever_the_layers_are_cut(far, rate):
+    """Chi-square of 1200 draws; a right draw fails with probability 1e-6."""
+    listed = _Listed(WEIGHTS, ERRORS, slack=Fraction(5, 4))
+    drawn = level_sampler.Layers(listed, rate=rate, far=far)
+    rng = StreamRandomness(b"layers")
+    observed = np.bincount([drawn.draw(rng) for _ in range(1200)], minlength=len(WEIGHTS))
+    exponents = -float(rate) * np.array(ERRORS, dtype=float)
+    law = np.array(WEIGHTS) * np.exp(exponents - exponents.max())
+    assert p_value(observed, law) > FALSE_ALARM
+    if rate == Fraction(1, 3):
+        assert p_value(observed, law * np.exp(exponents / 2)) < FALSE_ALARM
+        assert p_value(observed, law / np.array([1, 1, 1, 2, 1, 1])) < FALSE_ALARM
+
+
+def test_a_guess_of_the_last_level_that_is_far_too_near_is_mended():
+    """One candidate fits at level 10^6, a thousand million others at ten times that: no patience would find it."""
+    listed = _Listed([1, 10**9], [10**6, 10**7])
+    asked_for = []
+    drawn = level_sampler.Layers(listed, rate=Fraction(1, 1000), far=0, pause=lambda: asked_for.append(1))
+    assert drawn.draw(StreamRandomness(b"near")) == 0
+    assert len(asked_for) < 200
+
+
+@given(st.integers(0, 80), st.fractions(min_value=Fraction(1, 10**6), max_value=4), st.integers(10, 90))
+@settings(max_examples=40)
+def test_the_masses_of_the_blocks_are_enclosed_at_every_precision(far, rate, precision):
+    drawn = level_sampler.Layers(_Listed(WEIGHTS, ERRORS), rate=rate, far=far)
+    sums = drawn._sum_masses(precision)
+    with mpmath.workprec(600):
+        q = mpmath.exp(-mpmath.mpf(rate.numerator) / rate.denominator)
+        masses = [
+            block.bound[0] * (q**block.first - (0 if block.last is None else q ** (block.last + 1)))
+            for block in drawn.blocks
+        ]
+        total = sum(masses)
+        low, high = sums.total
+        assert low <= high
+        running = mpmath.mpf(0)
+        for index, mass in enumerate(masses):
+            running += mass
+            # Whatever the unit, every running sum lies between the shares that its ends enclose.
+            assert mpmath.mpf(sums.below[index]) / high <= running / total * (1 + mpmath.mpf(2) ** -500)
+            assert running / total <= mpmath.mpf(sums.above[index]) / low * (1 + mpmath.mpf(2) ** -500)
+    assert [block.first for block in drawn.blocks] == sorted({block.first for block in drawn.blocks})
+    assert drawn.blocks[-1].last is None
+
+
+# Shapes of workloads
+
+
+@st.composite
+def workloads(draw):
+    """A few families over three bins by two, or six bins."""
+    sizes = draw(st.sampled_from([(3, 2), (6,), (2, 2, 2)]))
+    names = "abc"[: len(sizes)]
+    marginals = [{"marginal": list(chosen)} for k in (1, 2, 3) for chosen in combinations(names, k)]
+    prefixes = [{"prefix": name} for name in names]
+
+    def spans(name, size):
+        start = st.integers(0, size - 1)
+        return start.flatmap(lambda first: st.integers(first + 1, size).map(lambda stop: {name: (first, stop)}))
+
+    one = st.one_of(*(spans(name, size) for name, size in zip(names, sizes, strict=True)))
+    counts = st.lists(one, min_size=1, max_size=2).map(
+        lambda parts: predicate(**{name: span for part in parts for name, span in part.items()})
+    )
+    family = st.one_of(st.sampled_from(marginals + prefixes), counts, counts)
+    return asked(sizes, draw(st.lists(family, min_size=1, max_size=4)))
+
+
+def _cross(one, other):
+    return bool((one & other).any() and (one & ~other).any() and (other & ~one).any())
+
+
+@given(workloads())
+@settings(max_examples=100)
+def test_a_workload_is_a_forest_exactly_where_no_two_of_its_sets_cross(workload):
+    names = sorted({name for family in workload.families for name in family.attributes})
+    universe = workload.universe.project(tuple(names))
+    sets = matrix(workload.families, universe).astype(bool)
+    crossing = any(_cross(one, other) for one, other in combinations(sets, 2))
+    forest = read_forest(workload.families, universe)
+    assert (forest is None) == crossing
+    signatures = read_signatures(workload.families, universe)
+    distinct = {tuple(row) for row in sets.tolist()}
+    alike = [tuple(column) for column in sets.T.tolist()]
+    for found in (forest, signatures):
+        if found is None:
+            continue
+        # Cells are of one kind exactly where the same queries count them.
+        assert len(set(zip(alike, found.kind_of_cell.tolist(), strict=True))) == len(set(alike)) == found.kinds
+        assert np.bincount(found.kind_of_cell).tolist() == found.cells_of_kind.tolist()
+    assert {tuple(row) for row in signatures.incidence[:, signatures.kind_of_cell].tolist()} == distinct
+    assert len(signatures.incidence) == len(distinct)
+    if forest is not None:
+        assert forest.answers == len(distinct)
+
+
+@pytest.mark.parametrize(("name", "databases"), CASES_AND_DATABASES)
+def test_every_case_has_the_shape_it_is_tried_for(name, databases):
+    case, shape = CASES[name], shape_for(CASES[name], databases)
+    assert shape.title == case.title
+    everything = Everything.of(case, databases)
+    distinct = [len({tuple(row) for row in rows.tolist()}) for rows in everything.queries]
+    assert shape.answers == sum(distinct)
+    most = log(sum(everything.weights) / min(everything.weights))
+    assert shape.log_ratios(case.size)[-1] >= most * (1 - 1e-9)
+    drawn = shape.draw(
+        kinds_of(shape, tables_of(case.workload, shape, [1] * case.workload.universe.size)),
+        setting(case.size, rows=case.workload.universe.size),
+        StreamRandomness(b"shape"),
+        lambda: None,
+    )
+    assert outcome(shape, drawn) in everything.outcomes

@@ -19,9 +19,9 @@ import pyreadstat
 NAMES = ("age", "height", "town")
 ROWS = [(31.0, 1.59, "Köln"), (44.0, 1.7, "Ulm & Neu-Ulm"), (-9.0, 2.0, None), (None, 1e-7, "a,b;c")]
 LABELS = {
-    "labels": {"age": "Age in years"},
-    "values": {"age": {1.0: "one", -9.0: "no answer"}},
-    "missing": {"age": [-9]},
+    "column_labels": {"age": "Age in years"},
+    "variable_value_labels": {"age": {1.0: "one", -9.0: "no answer"}},
+    "missing_ranges": {"age": [-9]},
 }
 
 
@@ -126,22 +126,11 @@ def by_file(write):
 
 def statistical(suffix, rows=ROWS):
     frame = polars.DataFrame({name: [row[i] for row in rows] for i, name in enumerate(NAMES)})
-    with tempfile.TemporaryDirectory() as folder:
-        path = f"{folder}/made.{suffix}"
-        if suffix in ("sav", "zsav"):
-            pyreadstat.write_sav(
-                frame,
-                path,
-                compress=suffix == "zsav",
-                column_labels=LABELS["labels"],
-                variable_value_labels=LABELS["values"],
-                missing_ranges=LABELS["missing"],
-            )
-        elif suffix == "dta":
-            pyreadstat.write_dta(frame, path)
-        else:
-            pyreadstat.write_xport(frame, path, file_format_version=8)
-        return Path(path).read_bytes()
+    if suffix == "dta":
+        return by_file(lambda path: pyreadstat.write_dta(frame, str(path)))
+    if suffix == "xpt":
+        return by_file(lambda path: pyreadstat.write_xport(frame, str(path), file_format_version=8))
+    return by_file(lambda path: pyreadstat.write_sav(frame, str(path), compress=suffix == "zsav", **LABELS))
 
 
 def arrow(rows):
@@ -182,6 +171,4 @@ def of_dates(name, days):
     if name == "feather":
         return by_file(lambda path: pyarrow.feather.write_feather(table, str(path)))
     frame, write = polars.from_arrow(table), pyreadstat.write_sav if name == "sav" else pyreadstat.write_dta
-    with tempfile.TemporaryDirectory() as folder:
-        write(frame, f"{folder}/made.{name}")
-        return Path(f"{folder}/made.{name}").read_bytes()
+    return by_file(lambda path: write(frame, str(path)))

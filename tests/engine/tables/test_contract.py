@@ -17,7 +17,7 @@ import pytest
 from releases.engine.domain.universe import Attribute, Schema
 from releases.engine.tables.query import TableCounts, open_table
 from releases.engine.tables.sources import SparkTable
-from tests.engine.tables.reference import Reference, code, number, state, trimmed
+from tests.engine.tables.reference import Reference, code, state
 
 #: Names that a careless statement would break on, or that our own statements use.
 AGE, WAGE, SEX, TOWN, CODE, ID, TABLE = (
@@ -342,10 +342,3 @@ def check(counts, reference, case, *, texts=(SEX, TOWN, CODE)):
         assert len(set(found.texts.tolist())) == len(found.texts)
         told = dict(zip(found.texts.tolist(), found.counts.tolist(), strict=True))
         assert told == dict(reference.texts(name)), (case, name)
-
-
-def test_the_reference_reads_what_the_page_of_the_rules_says():
-    assert all(number(trimmed(text)) is None for text in NO_NUMBERS)
-    assert all(number(trimmed(text)) is not None for text in NUMBERS)
-    assert [number(text) for text in ("-.5e1", "5.", "1e-99", "0.1")] == [-5.0, 5.0, 1e-99, 0.1]
-    assert [trimmed(text) for text in ("\t\x0b a\u00a0 \r\n", " \t", "", None)] == ["a\u00a0", None, None, None]

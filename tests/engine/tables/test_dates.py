@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from datetime import date, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
 from releases.engine.domain.universe import Attribute, Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.query import TableCounts
-from tests.engine.tables.reference import Reference, bins_of, code, state, trimmed
+from tests.engine.tables.reference import Reference, bins_of, code, state
 from tests.engine.tables.test_contract import EACH_ENGINE, check, without_nul
 
 DAY, TIME, ID, TABLE = 'Aufnahme "am"', "date_0", "$1 id", "tag"
@@ -208,31 +208,14 @@ def test_how_each_date_reads_as_declared_is_counted_as_the_reference_says(load, 
     assert {cell for name in (DAY, TIME) for (cell,) in reference.cells([name])} == {0, 1, 2, 3}
 
 
-@EACH_ENGINE
-def test_typed_dates_count_as_their_text(load, request):
-    drawn = random.Random(3)
-    days = [None, date(2024, 2, 29), date(1, 1, 1), date(9999, 12, 31), date(1900, 2, 28), date(2020, 12, 31)]
-    typed = [
-        {ID: "1", DAY: drawn.choice(days) if drawn.random() < 0.3 else date(2019, 1, 1 + drawn.randrange(31))}
-        for _ in range(500)
-    ]
-    schema = {
-        "version": 1,
-        "columns": [{"name": DAY, "type": "date", "format": FORMATS[0], "outside": "clamp", **RANGES[0]}],
-        "unit": UNITS[0],
-        "neighbours": "add_remove",
-    }
-    rows = [{name: value and str(value) for name, value in row.items()} for row in typed]
-    counts, reference = TableCounts(load(typed, request), Schema.from_json(schema)), Reference(schema, rows)
-    found = counts.marginal((DAY,))
-    assert {(place,): int(found[place]) for place in found.nonzero()[0].tolist()} == dict(reference.cells([DAY]))
-
-
 def test_each_row_has_one_bin_or_none_and_a_state_that_says_which():
     """So the relation between neighbours, and the sensitivity with it, is that of a column of categories."""
     for case in range(18):
         for described in (declared(case)["columns"][0], declared(case)["columns"][2]):
             attribute = Attribute.from_json(described)
+            assert Attribute.from_json(attribute.to_json()) == attribute
+            assert Attribute.from_json(attribute.state.to_json()) == attribute.state
+            assert attribute.ordered.size == attribute.size - bool(described.get("missing_as"))
             if "edges" not in described:
                 no_date = ["no date"] if described.get("missing_as") else []
                 assert list(attribute.labels) == [*bins_of(described), *no_date]
@@ -242,86 +225,28 @@ def test_each_row_has_one_bin_or_none_and_a_state_that_says_which():
                 assert found is None or 0 <= found[0] < attribute.size
 
 
-def test_the_reference_reads_what_the_page_of_the_rules_says():
-    german = {"type": "date", "format": "DD.MM.YYYY", "first": "2020-01-01", "last": "2024-12-31", "by": "year"}
-    german["outside"] = "drop"
-    read = {"31.12.2024": 4, "1.2.2020": 0, "01.02.2020 14:05": 0, "29.2.2024": 4}
-    assert {text: code(german, text)[0] for text in read} == read
-    none = (
-        "31.02.2024",
-        "29.02.2023",
-        "31.12.24",
-        "2024-12-31",
-        "31.12.2019",
-        "1.1.2025",
-        "",
-        None,
-        "31.12.2024 24:00",
-    )
-    assert [code(german, text) for text in none] == [None] * len(none)
-    assert trimmed("\t1.2.2020 ") == "1.2.2020"
-
-
-def test_bins_between_edges_are_labelled_with_their_first_and_last_day():
-    described = {"edges": ["2020-01-01", "2020-07-01", "2020-12-31"], "missing_as": "no date"}
-    found = Attribute.from_json({"name": "d", "type": "date", **described}).labels
-    assert found == ("2020-01-01 to 2020-06-30", "2020-07-01 to 2020-12-31", "no date")
-
-
 _FEBRUARY = {"first": "2024-01-01", "last": "2024-02-02", "by": "day"}
 
 
 @pytest.mark.parametrize(
     ("field", "described"),
     [
-        ("first", {"last": "2024-01-01", "by": "year"}),
         ("first", {"first": "2023-02-29", "last": "2024-01-01", "by": "year"}),
-        ("first", {"first": "20230228", "last": "2024-01-01", "by": "year"}),
         ("last", {"first": "2024-01-02", "last": "2024-01-01", "by": "year"}),
-        ("last", {"first": "2024-01-02", "last": "2024-01-07", "by": "weekday"}),
         ("by", {**_FEBRUARY, "by": "hour"}),
         ("zone", {**_FEBRUARY, "zone": "Europe/Berlin"}),
         ("zone", {**_FEBRUARY, "type": "datetime", "zone": "Europe/Atlantis"}),
-        ("zone", {**_FEBRUARY, "type": "datetime", "zone": "CET "}),
-        ("zone", {**_FEBRUARY, "type": "datetime", "zone": 1}),
         ("zone", {**_FEBRUARY, "type": "datetime", "format": "DD.MM.YYYY", "zone": "Europe/Berlin"}),
-        ("by", {**_FEBRUARY, "by": "decade"}),
-        ("by", {"first": "2024-01-01", "last": "2024-01-02"}),
         ("by", {"first": "2000-01-01", "last": "2024-01-02", "by": "day"}),
         ("edges", {"edges": ["2024-01-01"]}),
         ("edges", {"edges": ["2024-01-02", "2024-01-02", "2024-01-03"]}),
-        ("edges", {"edges": ["2024-01-01", "2024-01-03", "2024-01-02"]}),
         ("first", {"edges": ["2024-01-01", "2024-01-02"], "first": "2024-01-01"}),
         ("format", {**_FEBRUARY, "format": "DD.MM.YY"}),
         ("outside", {**_FEBRUARY, "by": "weekday", "outside": "clamp"}),
-        ("outside", {**_FEBRUARY, "outside": "2024-01-01"}),
         ("missing_as", {**_FEBRUARY, "missing_as": "no number"}),
-        ("categories", {**_FEBRUARY, "categories": ["a"]}),
-        ("decimals", {**_FEBRUARY, "decimals": 0}),
     ],
 )
 def test_a_declaration_that_breaks_a_rule_is_refused_by_the_field(field, described):
     with pytest.raises(InvalidInput) as refused:
         Attribute.from_json({"name": "d", "type": "date", **described})
     assert refused.value.field == field
-
-
-def test_fields_of_dates_are_refused_elsewhere():
-    for field, value in {
-        "format": "YYYY-MM-DD",
-        "zone": "UTC",
-        "first": "2024-01-01",
-        "last": "2024-01-02",
-        "by": "day",
-    }.items():
-        with pytest.raises(InvalidInput, match="is for dates"):
-            Attribute.from_json({"name": "d", "type": "integer", "edges": [0, 1], field: value})
-
-
-def test_a_declaration_is_read_back_as_it_was_written():
-    for case in range(18):
-        for described in (declared(case)["columns"][0], declared(case)["columns"][2]):
-            attribute = Attribute.from_json(described)
-            assert Attribute.from_json(attribute.to_json()) == attribute
-            assert Attribute.from_json(attribute.state.to_json()) == attribute.state
-            assert attribute.ordered.size == attribute.size - bool(described.get("missing_as"))

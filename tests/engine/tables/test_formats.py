@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
-import time
 from datetime import UTC, date, datetime
-from datetime import time as time_of_day
-from decimal import Decimal
 
 import numpy as np
-import polars
 import pyarrow as pa
 import pyarrow.parquet
-import pyreadstat
 import pytest
 
 from releases.engine.domain.universe import Schema
-from releases.engine.tables import foreign
 from releases.engine.tables.facts import SUFFIXES, FileFacts, UnreadableTable
-from releases.engine.tables.ingest import check_start, ingest
+from releases.engine.tables.ingest import ingest
 from releases.engine.tables.query import TableCounts, open_table
 from releases.models import Dataset
 from releases.schema.file_codebook import columns_of_dates
@@ -88,36 +81,6 @@ def test_every_suffix_is_one_of_these_formats_or_of_one_that_is_written_alike():
     assert set(SUFFIXES) == {f".{name}" for name in formats.FORMATS} | alike
 
 
-@pytest.mark.parametrize("kind", [pa.float32(), pa.float64(), pa.decimal128(9, 3)], ids=str)
-def test_typed_numbers_and_times_of_parquet_are_themselves_beside_a_declared_sign(take, tmp_path, kind):
-    at = [time_of_day(10, 0, 0, 500_000)] * 3
-    table = pa.table({"n": pa.array([Decimal("1.125"), Decimal(2), None]).cast(kind), "at": at})
-    content = formats.by_file(lambda path: pyarrow.parquet.write_table(table, path))
-    take(content, decimal=",", thousands=".")
-    columns = [
-        {"name": "n", "type": "number", "edges": [1, 1.5, 2, 3, 2000], "missing_as": "no number"},
-        {"name": "at", "type": "categorical", "categories": ["10:00:00.5", "other"]},
-    ]
-    schema = Schema.from_json({"version": 1, "columns": columns})
-    counts = TableCounts(open_table(str(tmp_path / "stored.parquet")), schema).histogram()
-    assert counts.tolist() == [[1, 0], [0, 0], [1, 0], [0, 0], [1, 0]]
-
-
-def test_labels_of_an_spss_file_name_its_numbers_as_they_are_stored_and_missing_codes_as_a_schema_does(take):
-    def write(path):
-        frame = polars.DataFrame({"share": [1.5, -9.5], "text": ["1.5", "1,5"]})
-        labels = {"share": {1.5: "more", -9.5: "no answer"}, "text": {"1.5": "a text"}}
-        pyreadstat.write_sav(frame, str(path), variable_value_labels=labels, missing_ranges={"share": [-9.5]})
-
-    share, text = take(formats.by_file(write), decimal=",").codebook
-    assert (share["values"], share["missing"], text["values"]) == ({"1,5": "more"}, ["-9.5"], {"1.5": "a text"})
-
-
-def test_numbers_of_single_precision_keep_their_digits_beside_a_declared_sign():
-    read = foreign._texts([float(np.float32(0.1)), 2.0, "0.5"], FileFacts(decimal=","), is_short=True)
-    assert read == ["0,1", "2", "0.5"]
-
-
 DAYS = [date(2024, 2, 29), date(1905, 12, 31), None, date(2024, 3, 1)]
 
 
@@ -137,7 +100,7 @@ def test_typed_dates_are_the_same_text_and_count_alike_in_every_format(take, tmp
     assert {place: int(counts[place]) for place in counts.nonzero()[0]} == {15: 1, 134: 2, 135: 1}
 
 
-@pytest.mark.parametrize("own", ["UTC", "Europe/Berlin", "America/New_York"])
+@pytest.mark.parametrize("own", ["Europe/Berlin", "America/New_York"])
 def test_instants_of_a_parquet_file_count_by_the_clocks_of_the_declared_zone(take, tmp_path, own):
     """Whatever zone the file keeps them in: two minutes past midnight in Berlin, in summer and in winter."""
     instants = [datetime(2024, 6, 30, 22, 2, tzinfo=UTC), datetime(2024, 12, 31, 23, 2, tzinfo=UTC)]
@@ -178,59 +141,40 @@ def test_the_sheet_and_the_row_of_names_are_chosen(take, write):
     assert (without.columns, without.rows) == (("column_1", "column_2"), 2)
 
 
-@pytest.mark.parametrize("write", [formats.xlsx, formats.ods], ids=["xlsx", "ods"])
-def test_numbers_typed_as_text_count_with_those_of_the_workbook_where_their_sign_is_declared(take, tmp_path, write):
-    heights = [1.5, "1,5", 2.0, "2", "1.002,5", 1002.5, 0.25, "0,25"]
-    content = write({"Only": [["height"], *([each] for each in heights)]})
-
-    def counted():
-        column = {"name": "height", "type": "number", "edges": [0, 1.5, 2, 1000, 2000], "outside": "drop"}
-        schema = Schema.from_json({"version": 1, "columns": [column]})
-        return TableCounts(open_table(str(tmp_path / "stored.parquet")), schema).histogram().tolist()
-
-    take(content, decimal=",", thousands=".")
-    assert counted() == [2, 2, 2, 2]
-    take(content)
-    assert counted() == [1, 1, 2, 1], "without a declared sign a comma makes no number"
+ARCHIVE = {"people.csv": formats.separated(","), "more.sav": formats.statistical("sav"), "inner.zip": b"PK\x03\x04"}
 
 
 @pytest.mark.parametrize(
-    ("facts", "refusal"),
+    ("content", "facts", "refusal"),
     [
-        ({}, "sheet: '' must be one of Notes, Data"),
-        ({"sheet": "Date"}, "sheet: 'Date' must be one of Notes, Data"),
-        ({"sheet": "3"}, "sheet: '3' must be one of Notes, Data"),
-        ({"sheet": "Data", "separator": ";"}, "separator: ';' has no meaning for a workbook, which this file is"),
-        ({"sheet": "Data", "member": ""}, "A row below the names has more values than there are names."),
-        ({"sheet": "Data", "header_row": 9}, "header_row: 9 must be a row of the sheet that names columns"),
+        (formats.xlsx(SHEETS), {}, "sheet: '' must be one of Notes, Data"),
+        (
+            formats.xlsx(SHEETS),
+            {"sheet": "Data", "separator": ";"},
+            "separator: ';' has no meaning for a workbook, which this file is",
+        ),
+        (
+            formats.xlsx(SHEETS),
+            {"sheet": "Data", "header_row": 9},
+            "header_row: 9 must be a row of the sheet that names columns",
+        ),
+        (formats.zipped(ARCHIVE), {"member": "x"}, "member: 'x' must be one of people.csv, more.sav, inner.zip"),
+        (
+            formats.zipped(ARCHIVE),
+            {"member": "inner.zip"},
+            "The archive holds a zip archive again. Send the file in one archive alone.",
+        ),
     ],
-    ids=["none", "unknown", "beyond", "separator", "ragged", "no such row"],
+    ids=["no sheet", "separator", "no such row", "no such member", "archive in an archive"],
 )
-def test_a_sheet_that_cannot_be_meant_is_refused_by_field_value_and_rule(take, facts, refusal):
+def test_what_cannot_be_meant_is_refused_by_field_value_and_rule(take, content, facts, refusal):
     with pytest.raises(UnreadableTable) as error:
-        take(formats.xlsx(SHEETS), **facts)
+        take(content, **facts)
     assert str(error.value) == refusal
 
 
-def test_a_missing_sheet_is_told_while_the_file_is_sent(tmp_path):
-    source = tmp_path / "sent"
-    source.write_bytes(formats.xlsx(SHEETS))
-    with pytest.raises(UnreadableTable, match="sheet: 'Date' must be one of Notes, Data"):
-        check_start(source, facts=FileFacts(sheet="Date"))
-    assert check_start(source, facts=FileFacts(sheet="2")).facts.sheet == "Data"
-
-
 def test_one_member_of_an_archive_is_chosen(take, made):
-    archive = formats.zipped({"people.csv": made["csv"], "more.sav": made["sav"], "inner.zip": made["zip"]})
-    assert take(archive, member="more.sav").digest == take(made["csv"]).digest
-    for member, refusal in (
-        ("", "member: '' must be one of people.csv, more.sav, inner.zip"),
-        ("x", "member: 'x' must be one of people.csv, more.sav, inner.zip"),
-        ("inner.zip", "The archive holds a zip archive again. Send the file in one archive alone."),
-    ):
-        with pytest.raises(UnreadableTable) as error:
-            take(archive, member=member)
-        assert str(error.value) == refusal
+    assert take(formats.zipped(ARCHIVE), member="more.sav").digest == take(made["csv"]).digest
 
 
 def test_a_file_cut_short_is_refused_without_a_word_of_what_is_in_it(take, made):
@@ -239,18 +183,3 @@ def test_a_file_cut_short_is_refused_without_a_word_of_what_is_in_it(take, made)
             with pytest.raises(UnreadableTable) as error:
                 take(content[: len(content) // 2])
             assert "Köln" not in str(error.value)
-
-
-@pytest.mark.parametrize("kind", ["gz", "zip", "xlsx", "ods"])
-def test_what_unfolds_to_too_much_is_refused(take, kind):
-    zeros = b"0," * 2**27
-    bomb = {
-        "gz": lambda: gzip.compress(zeros, mtime=0),
-        "zip": lambda: formats.zipped({"a.csv": zeros}),
-        "xlsx": lambda: formats.zipped({"xl/workbook.xml": zeros}),
-        "ods": lambda: formats.zipped({"content.xml": zeros}),
-    }[kind]()
-    begun = time.process_time()
-    with pytest.raises(UnreadableTable, match="unfolds to more than 200 times its size"):
-        take(bomb)
-    assert time.process_time() - begun < 2

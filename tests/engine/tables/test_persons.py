@@ -14,7 +14,7 @@ from releases.engine.mechanisms.histogram import histogram_sensitivity
 from releases.engine.tables.query import TableCounts, open_table
 from tests.engine.tables.reference import Reference
 from tests.engine.tables.reference_persons import as_text, in_words, people, taken
-from tests.engine.tables.test_contract import EACH_ENGINE, PEOPLE, in_duckdb
+from tests.engine.tables.test_contract import EACH_ENGINE, PEOPLE
 from tests.engine.tables.test_formulas import BORN, CODE, COLUMNS, COUNT, SEEN, SEX, SOURCES, TEXTS, WAGE, dirty
 
 ID, TABLE, WHICH = "$1 id", "table", "which"
@@ -95,32 +95,6 @@ def test_what_is_taken_of_a_persons_dirty_rows_is_what_the_reference_says(load, 
             assert told == dict(reference.tally([name])), name
 
 
-@EACH_ENGINE
-def test_columns_of_persons_are_counted_together_and_by_how_they_read(load, request):
-    names = ["rows", "sum", "usual", "last code", "any"]
-    rows = with_people(random.Random(7), dirty(random.Random(6), 1500), 300)
-    table, schema, made = load(rows, request), schema_of(names), expected(rows, names)
-    columns = [{"name": name, **TAKEN[name][1]} for name in names]
-    reference = Reference({"columns": columns, "unit": {"kind": "row"}}, made)
-    counts = TableCounts(table, schema)
-    for asked in (("rows", "usual"), ("any", "last code", "sum")):
-        found = counts.marginal(asked)
-        cells = {cell: int(found[cell]) for cell in zip(*(each.tolist() for each in found.nonzero()), strict=True)}
-        assert cells == dict(reference.cells(asked)) != {}
-    texts = counts.texts("usual")
-    assert dict(zip(texts.texts, texts.counts, strict=True)) == dict(reference.texts("usual"))
-    of_states = Schema.from_json(
-        schema.to_json() | {"columns": [each.state.to_json() for each in schema.universe.attributes]}
-    )
-    states = [
-        {**each, "state_of": column} for each, column in zip(of_states.to_json()["columns"], columns, strict=True)
-    ]
-    reference = Reference({"columns": states, "unit": {"kind": "row"}}, made)
-    for name in names:
-        found = TableCounts(table, of_states).marginal((name,))
-        assert {(place,): int(found[place]) for place in found.nonzero()[0].tolist()} == dict(reference.cells([name]))
-
-
 def rows_of_one(drawn, person, number):
     return [{**row, ID: person, TABLE: person.partition(" ")[0]} for row in dirty(drawn, number)]
 
@@ -186,39 +160,14 @@ def test_a_person_of_more_rows_than_the_unit_keeps_takes_part_with_all_of_them(t
     assert (of_rows.schema.rows_of_unit, int(of_rows.histogram().sum())) == (2, 3)
 
 
-def test_rows_and_persons_are_counted_apart_and_persons_only_where_they_are_protected(tmp_path):
-    mixed = schema_of(["rows"])
-    columns = [mixed.to_json()["columns"][0], SOURCES[SEX]]
-    both = Schema.from_json(mixed.to_json() | {"columns": columns})
-    table = in_duckdb(
-        [{**dict.fromkeys(COLUMNS, "1"), ID: "p"}], type("", (), {"getfixturevalue": lambda *_: tmp_path})
-    )
-    with pytest.raises(InvalidInput, match="'rows' count persons, and the other columns count rows"):
-        TableCounts(table, both)
-    of_rows = Schema.from_json({"version": 1, "columns": columns[:1], "unit": {"kind": "row"}})
-    with pytest.raises(InvalidInput, match="'rows' have one value a person, so a person must be protected"):
-        TableCounts(table, of_rows)
-    assert [each.names for each in both.universe.populations] == [(SEX,), ("rows",)]
-    assert Schema.from_json(both.to_json()) == both
-
-
 WRONG = [
     ("1 + count_per_person()", "makes one value of all rows of a person, so the formula begins and ends with it"),
-    ("count_per_person() + 1", "was not expected here"),
-    ("count_per_person(sum_per_person(cost, 0, 1))", "makes one value of all rows of a person"),
-    ("sum_per_person(cost)", "was not expected here; , was"),
     ("sum_per_person(cost, 5, 1)", "must have a lowest value of a row below the highest"),
-    ("sum_per_person(cost, 0, cost)", "the lowest and the highest value of a row were, such as 0, 1000"),
     ("sum_per_person(cost, 0, 1.5)", "must have at most 0 decimal places"),
     ("sum_per_person(day, 0, 1)", "takes a number of each row, and was given a date"),
-    ("any_per_person(cost)", "takes a truth of each row, and was given a number"),
     ("most_frequent_per_person(cost)", "takes a text or a truth of each row, and was given a number"),
-    ("first_per_person(cost)", "was not expected here; , was"),
     ("first_per_person(cost, ward)", "a column that is declared with dates"),
-    ("min_per_person(ward)", "takes a number or a date of each row, and was given a text"),
     ("max_per_person(day)", "gives a date; a column of the type integer needs a number"),
-    ("any_per_person(cost > 1)", "gives a truth; a column of the type integer needs a number"),
-    ("max_per_person()", "was not expected here; a value was"),
 ]
 
 

@@ -8,8 +8,6 @@ import pytest
 from releases.engine.tables import self_test
 from releases.engine.tables.facts import UnreadableTable
 from releases.engine.tables.query import TableCounts, check_server, open_table
-from tests.engine.tables.reference import Reference
-from tests.engine.tables.reference_persons import as_text, people, taken
 from tests.engine.tables.test_contract import EACH_ENGINE
 
 #: What another server could do otherwise: here by a function of the same name that it finds first.
@@ -24,40 +22,6 @@ OTHERWISE = {
         "floor(given double precision) RETURNS double precision AS $$ SELECT pg_catalog.ceil(given) $$"
     ),
 }
-
-
-@pytest.mark.parametrize("unit", self_test.UNITS)
-def test_what_is_known_of_the_rows_is_what_the_reference_counts(unit):
-    named = [dict(zip(("person", "number", "word", "day"), row, strict=True)) for row in self_test.rows()]
-    reference = Reference({"columns": list(self_test.DECLARED), "unit": self_test.UNITS[unit]}, named)
-    known = self_test.KNOWN[unit]
-    cells = reference.cells(["number", "word"])
-    assert known.cells == tuple(tuple(cells[(one, other)] for other in range(9)) for one in range(6))
-    assert known.days == tuple(reference.cells(["day"])[(place,)] for place in range(6))
-    tally, texts = reference.tally(["number"]), reference.texts("word")
-    assert dict(zip(self_test.VALUES, known.hundredths, strict=True)) == {value: tally[(value,)] for (value,) in tally}
-    assert dict(zip(self_test.TEXTS, known.words, strict=True)) == dict(texts)
-    # Of some persons rows are left out, or the rule that says which would not be seen.
-    assert unit == "row" or sum(map(sum, known.cells)) < sum(map(sum, self_test.KNOWN["row"].cells))
-
-
-def test_what_is_known_of_the_persons_is_what_the_reference_counts():
-    named = [dict(zip(("person", "number", "word", "day"), row, strict=True)) for row in self_test.rows()]
-    declared = {each["name"]: each for each in self_test.DECLARED}
-    of = {
-        "rows": ("count", None),
-        "total": ("sum", ("column", "number"), -5, 40.5),
-        "least": ("min", ("column", "number")),
-        "some": ("any", ("=", ("column", "word"), ("quoted", "m"))),
-        "usual": ("most_frequent", ("column", "word")),
-        "last": ("last", ("column", "word"), "day"),
-    }
-    for column, known in zip(self_test.OF_PERSONS, self_test.KNOWN_PERSONS, strict=True):
-        name = column["name"]
-        made = [{name: as_text(taken(of[name], own, column, declared))} for own in people(named, "person").values()]
-        found = Reference({"columns": [column], "unit": {"kind": "row"}}, made).cells([name])
-        assert known == tuple(found[(place,)] for place in range(len(known))), name
-        assert sum(each > 0 for each in known) >= 2
 
 
 @EACH_ENGINE

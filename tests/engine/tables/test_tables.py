@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import uuid
 from itertools import permutations, product
 
@@ -13,7 +14,8 @@ import pytest
 
 from releases.engine.domain.universe import Schema
 from releases.engine.errors import InvalidInput
-from releases.engine.tables.counts import Histogram, Rows
+from releases.engine.tables.codes import CodedRows
+from releases.engine.tables.counts import Histogram
 from releases.engine.tables.query import TableCounts, open_table
 
 ROWS = """id,age,wage,sex,town
@@ -91,47 +93,49 @@ def test_many_marginals_read_at_once_are_those_read_one_by_one(load, unit, monke
         assert found.dtype == np.int64
 
 
-def test_rows_in_memory_and_their_histogram_have_the_same_marginals():
-    declared = schema()
-    drawn = np.random.default_rng(5)
-    columns = {
-        "age": drawn.integers(18, 66, 200),
-        "wage": drawn.integers(0, 8001, 200),
-        "sex": drawn.integers(0, 2, 200),
-        "town": drawn.integers(0, 3, 200),
-    }
-    rows = Rows(universe=declared.universe, columns=columns)
-    dense = Histogram(universe=declared.universe, counts=rows.histogram())
-    sets = [("age", "sex"), ("age", "sex", "town"), ("age",), ("town", "wage"), declared.universe.names]
-    for one, other in zip(rows.marginals(sets), dense.marginals(sets), strict=True):
-        np.testing.assert_array_equal(one, other)
-        assert one.sum() == 200
-    assert dense.marginal(("sex",)).tolist() == np.bincount(columns["sex"]).tolist()
+@pytest.mark.parametrize(
+    ("columns", "unit", "refused"),
+    [
+        (
+            [{"name": "age", "type": "integer", "edges": [i * i for i in range(5000)]}],
+            None,
+            "edges: '4,999 bins' must be of equal width when there are so many",
+        ),
+        ([{**COLUMNS[0], "name": "height"}], None, "columns[0].name: 'height' is not a column of the table"),
+        (
+            COLUMNS,
+            {"kind": "person", "id": "nobody", "max_rows": 1},
+            "unit.id: 'nobody' is not a column of the table",
+        ),
+        (
+            [{"name": name, "type": "integer", "edges": list(range(20001))} for name in ("age", "wage")],
+            None,
+            "marginal: 'age × wage, 400,000,000 cells' must have at most 100,000,000",
+        ),
+    ],
+    ids=["unequal bins", "a column that is missing", "an id that is missing", "too many cells"],
+)
+def test_what_cannot_be_counted_is_refused_by_rule(columns, unit, refused, tmp_path, request):
+    with pytest.raises(InvalidInput) as refusal:
+        TableCounts(load_duckdb(ROWS, tmp_path, request), schema(unit, columns)).histogram()
+    assert str(refusal.value) == refused
 
 
-def test_thousands_of_unequal_bins_are_refused_by_rule(load):
-    columns = [{"name": "age", "type": "integer", "edges": [i * i for i in range(5000)]}]
-    with pytest.raises(InvalidInput, match="equal width"):
-        TableCounts(load("age\n1\n"), schema(columns=columns)).histogram()
-
-
-def test_a_schema_that_names_a_missing_column_is_refused_before_anything_is_counted(load):
-    person = {"kind": "person", "id": "nobody", "max_rows": 1}
-    for text, declared, field in (("age\n1\n", schema(), "columns[1].name"), (ROWS, schema(person), "unit.id")):
-        with pytest.raises(InvalidInput) as refusal:
-            TableCounts(load(text), declared)
-        assert refusal.value.field == field
-
-
-def test_a_marginal_too_large_to_hold_is_refused(load):
-    wide = [{"name": name, "type": "integer", "edges": list(range(20001))} for name in ("age", "wage")]
-    with pytest.raises(InvalidInput, match="400,000,000 cells"):
-        TableCounts(load(), schema(columns=wide)).histogram()
-
-
-def test_a_url_without_a_table_is_refused():
-    with pytest.raises(InvalidInput, match="#table_name"):
-        open_table("postgresql://somebody@127.0.0.1/base")
+def test_rows_are_coded_once_and_read_a_block_at_a_time_from_a_file_without_a_name(tmp_path):
+    shape, drawn = (300, 2, 70_000), np.random.default_rng(3)
+    blocks = [np.stack([drawn.integers(0, bins, rows) for bins in shape]).astype(np.int32) for rows in (5000, 1, 0, 77)]
+    rows = CodedRows(shape, iter(blocks), folder=tmp_path)
+    every = np.concatenate(blocks, axis=1)
+    for axes in [(0,), (2, 1), (1, 0)]:
+        for _ in range(2):
+            table = np.zeros([shape[axis] for axis in axes], dtype=np.int64)
+            rows.count_into([table], [axes])
+            expected = np.zeros_like(table)
+            np.add.at(expected, tuple(every[axis] for axis in axes), 1)
+            np.testing.assert_array_equal(table, expected)
+    # So nothing is left of it, not even after a kill.
+    assert os.fstat(rows._file.fileno()).st_mode & 0o777 == 0o600
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_missing_code_is_no_child_and_a_row_with_one_counts_as_a_row_without_a_value(load):

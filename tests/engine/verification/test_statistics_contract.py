@@ -69,10 +69,10 @@ LIKED = [{"tea": ["yes"]}, {"rice": ["yes"]}, {"town": ["a", "b"], "fish": ["no"
 #: What was published of somebody's release, for a certificate to be about.
 PUBLISHED = {"version": 1, "queries": [{"marginal": ["town"]}, {"prefix": "age"}, {"count": {"tea": ["yes"]}}]}
 NUMBERS = {"numbers": [[100, 90, 50], [100, 180, 240], [130]]}
+BOTH = {"synthetic rows": NUMBERS, "released answers": NUMBERS}
 
 #: For each statistic the columns and the question.
 QUESTIONS = [
-    (PEOPLE, {"sum": ["income"]}),
     (PEOPLE, {"sum": ["age", "income"]}),
     (PEOPLE, {"mean": ["income"]}),
     (PEOPLE, {"mean": ["age", "income"]}),
@@ -87,7 +87,6 @@ QUESTIONS = [
     (PEOPLE, {"votes": {"columns": ["tea", "rice", "fish"], "category": "yes", "ballots": 2}}),
     (PEOPLE, {"survey": "town"}),
     (TOWNS, {"survey": "tea"}),
-    (TOWNS, {"survey": "town"}),
     (PEOPLE, {"most_common": "town"}),
     (PEOPLE, {"top": {"column": "town", "k": 2}}),
     (PEOPLE, {"largest_count": LIKED}),
@@ -96,26 +95,14 @@ QUESTIONS = [
     (PEOPLE, {"quantiles": {"column": "income", "at": ["0.25", "0.5", "0.75"]}}),
     (PEOPLE, {"quantiles": {"column": "age", "at": ["0.5"], "by": "tea"}}),
     (VISITS, {"median": "born"}),
-    (VISITS, {"quantile": {"column": "born", "at": "0.9"}}),
     (VISITS, {"quantiles": {"column": "called", "at": ["0.25", "0.75"]}}),
     (VISITS, {"quantiles": {"column": "born", "at": ["0.5"], "by": "town"}}),
-    (PEOPLE, {"range": {"column": "age", "inside": "0.8"}}),
     (PEOPLE, {"range": {"column": "income", "inside": "0.98"}}),
     (SPOKEN, {"categories": "spoken"}),
     (PEOPLE, {"strongest_associations": {"columns": ["age", "town", "tea", "rice"], "k": 2}}),
     (TOWNS, {"strongest_associations": {"columns": ["town", "tea", "fish"]}}),
-    (PEOPLE, {"threshold": {"counts": LIKED, "above": 120}}),
     (PEOPLE, {"threshold": {"counts": LIKED, "above": 120, "answers": 2}}),
-    (PEOPLE, {"largest_error": {"workload": PUBLISHED, "released": {"synthetic rows": NUMBERS}}}),
-    (
-        PEOPLE,
-        {
-            "largest_error": {
-                "workload": PUBLISHED,
-                "released": {"synthetic rows": NUMBERS, "released answers": NUMBERS},
-            }
-        },
-    ),
+    (PEOPLE, {"largest_error": {"workload": PUBLISHED, "released": BOTH}}),
 ]
 
 
@@ -236,14 +223,6 @@ def test_a_plan_costs_at_most_its_budget_or_says_why_it_cannot_be_run(name, colu
     assert price.delta <= plan.delta * 10**accountant.DELTA_PLACES
 
 
-@in_every_runnable_case
-def test_every_plan_shows_the_formula_of_its_bound_and_where_it_is_from(name, columns, query):
-    plan = plan_for(name, columns, query)
-    shown = plan.bound or plan.expectation or plan
-    assert "alpha" in shown.formula
-    assert shown.source
-
-
 @in_every_case
 @pytest.mark.parametrize("neighbours", RELATIONS)
 def test_a_plan_can_be_stored_and_made_again(name, columns, query, neighbours):
@@ -256,9 +235,11 @@ def test_a_plan_can_be_stored_and_made_again(name, columns, query, neighbours):
 
 
 @in_every_runnable_case
-def test_a_plan_is_the_same_whatever_was_run_before(name, columns, query):
+def test_a_plan_is_the_same_whatever_was_run_before_and_so_is_a_run_with_the_same_randomness(name, columns, query):
     plan = plan_for(name, columns, query)
-    plan.run(some_rows(plan.schema.universe), rng=StreamRandomness(b"x"))
+    rows = some_rows(plan.schema.universe)
+    first, second = (plan.run(rows, rng=StreamRandomness(b"same")).to_json() for _ in range(2))
+    assert json.dumps(first) == json.dumps(second)
     assert planned(name, columns, query).to_json() == plan.to_json()
     with pytest.raises(TypeError):
         mechanism(name).plan(Untouchable(), budget=BUDGETS[0], beta=Fraction(1, 20))
@@ -310,14 +291,6 @@ def test_a_run_gives_every_answer_and_survives_json(name, columns, query, neighb
 
 
 @in_every_runnable_case
-def test_the_same_randomness_gives_the_same_result(name, columns, query):
-    plan = plan_for(name, columns, query)
-    rows = some_rows(plan.schema.universe)
-    first, second = (plan.run(rows, rng=StreamRandomness(b"same")) for _ in range(2))
-    assert json.dumps(first.to_json()) == json.dumps(second.to_json())
-
-
-@in_every_runnable_case
 def test_rows_of_another_universe_are_refused(name, columns, query):
     plan = plan_for(name, columns, query)
     other = schema_of([*columns, {"name": "more", "type": "categorical", "categories": ["x", "y"]}]).universe
@@ -360,8 +333,6 @@ def test_a_bound_is_broken_no_more_often_than_beta_allows(name, columns, query, 
 
 #: Neighbouring pairs that Hypothesis draws for each mechanism, question and relation: the same in every run.
 PAIRS = 30
-#: And new ones in every run for each relation, over all mechanisms and questions.
-NEW_PAIRS = 1_000
 
 
 @st.composite
@@ -377,21 +348,6 @@ def neighbouring_tables(draw, schema):
     return pair if draw(st.booleans()) else pair[::-1]
 
 
-def same_flow(plan, one, other):
-    assert one.flow == other.flow
-
-
-def same_flow_given_the_reports(plan, one, other):
-    """The number of reports is published, and decides what is drawn after it; up to there all is the same."""
-    assert one.draws[:1] == other.draws[:1]
-    if sum(one.result.notes["reports"]) == sum(other.result.notes["reports"]):
-        assert one.flow == other.flow
-
-
-#: Where later draws depend on earlier outcomes that are published, what must be the same all the same.
-FLOWS = {Survey: same_flow_given_the_reports}
-
-
 @pytest.mark.slow
 @in_every_runnable_case
 @pytest.mark.parametrize("neighbours", RELATIONS)
@@ -404,30 +360,17 @@ def test_neighbours_with_the_same_randomness_draw_the_same_noise(name, columns, 
     @settings(max_examples=PAIRS, database=None, derandomize=True)
     @given(neighbouring_tables(plan.schema), st.binary(min_size=1, max_size=4))
     def compared(pair, seed):
-        draw_alike(plan, pair, seed)
+        tables = [table(plan.schema.universe, rows) for rows in pair]
+        one, other = (record(lambda rng, each=each: plan.run(each, rng=rng), seed=seed) for each in tables)
+        assert one.draws
+        assert one.draws[:1] == other.draws[:1]
+        # Of a survey the number of reports is published, and decides what is drawn after it.
+        is_survey = isinstance(plan.workload.statistic, Survey)
+        if not is_survey or sum(one.result.notes["reports"]) == sum(other.result.notes["reports"]):
+            assert one.flow == other.flow
+        scores_move_within_what_is_paid_for(one, other)
 
     compared()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("neighbours", RELATIONS)
-def test_new_neighbours_draw_the_same_noise_whatever_the_mechanism(neighbours):
-    plans = [plan_for(*case.values, neighbours=neighbours) for case in RUNNABLE]
-
-    @settings(max_examples=NEW_PAIRS, database=None)
-    @given(st.data(), st.sampled_from(plans), st.binary(min_size=1, max_size=4))
-    def compared(data, plan, seed):
-        draw_alike(plan, data.draw(neighbouring_tables(plan.schema)), seed)
-
-    compared()
-
-
-def draw_alike(plan, pair, seed):
-    universe = plan.schema.universe
-    one, other = (record(lambda rng, rows=rows: plan.run(table(universe, rows), rng=rng), seed=seed) for rows in pair)
-    assert one.draws
-    FLOWS.get(type(plan.workload.statistic), same_flow)(plan, one, other)
-    scores_move_within_what_is_paid_for(one, other)
 
 
 def scores_move_within_what_is_paid_for(one, other):
@@ -468,10 +411,6 @@ class Attack:
     too_little: Fraction = Fraction(1, 2)
 
 
-def _numbers(rows, name):
-    return rows.columns[name] / 10.0 ** rows.universe[name].decimals
-
-
 def all_estimates(result):
     return np.concatenate(result.estimates).tolist()
 
@@ -484,80 +423,29 @@ def sums_and_count(result):
     return [result.notes["noisy number of rows"], *result.notes["noisy sums about the middle"].values()]
 
 
-def sums_and_counts_of_groups(result, counted="noisy numbers of rows"):
-    """Above the lowest value and below the highest, in each group."""
-    counts, (sums,) = result.notes[counted], result.notes["noisy sums about the middle"].values()
-    return [12.5 * count + sign * total for count, total in zip(counts, sums, strict=True) for sign in (1, -1)]
-
-
-def true_sums_and_counts_of_groups(statistic, rows):
-    """Incomes from -5 to 20, by tea."""
-    above = [value for group in range(2) for value in _above_and_below(rows, rows.columns["tea"] == group)]
-    return [float(each) for each in above]
-
-
-def _above_and_below(rows, kept):
-    incomes = _numbers(rows, "income")[kept]
-    return (incomes + 5).sum(), (20 - incomes).sum()
-
-
 def true_sums_and_count(statistic, rows):
-    sums = []
-    for name in statistic.attributes:
-        edges = rows.universe[name].edges
-        sums.append((_numbers(rows, name) - float(edges[0] + edges[-1]) / 2).sum())
-    return [rows.columns[statistic.attributes[0]].size, *sums]
+    """Incomes from -5 to 20, in tenths."""
+    incomes = rows.columns["income"]
+    return [incomes.size, (incomes / 10 - 7.5).sum()]
 
 
-ONE_VOTE = {"votes": {"columns": ["tea", "rice", "fish"], "category": "yes", "ballots": 1}}
-ON_NUMBERS = ("laplace-numbers", "gaussian-numbers")
 LOW, HIGH = (0, -50, 0, 0, 0, 1), (30, 200, 0, 1, 1, 0)
-HIGH_WITH_TEA = (30, 200, 0, 0, 1, 0)
 ENDS = {"add_remove": ([], [HIGH]), "replace": ([LOW], [HIGH])}
-BY_TEA = {"columns": ["income"], "by": "tea"}
 #: Of `WEIGHED`, with the most weight.
 HEAVY, HEAVY_ELSEWHERE = (30, 200, 0, 25), (30, 200, 1, 25)
-BY_WEIGHT = {"columns": ["income"], "by": "town", "weighted_by": "weight"}
 OF_WEIGHT = {"add_remove": ([], [HEAVY]), "replace": ([HEAVY], [HEAVY_ELSEWHERE])}
 
 
-def weighted_sums_and_counts_of_groups(result):
-    """As of groups without weights, in tenths of a weight."""
-    return [each * 10 for each in sums_and_counts_of_groups(result, "noisy sums of the weights")]
-
-
-def true_weighted_sums_and_counts_of_groups(statistic, rows):
-    found = []
-    for group in range(3):
-        kept = rows.columns["town"] == group
-        weights, incomes = rows.columns["weight"][kept], _numbers(rows, "income")[kept]
-        found += [float((weights * (incomes + 5)).sum()), float((weights * (20 - incomes)).sum())]
-    return found
-
-
+ON_NUMBERS = ("laplace-numbers", "gaussian-numbers")
+WEIGHTS = {"weighted_count": {"weighted_by": "weight", "by": "town"}}
 ATTACKS = [
-    Attack(mechanisms=ON_NUMBERS, query=query, pairs=pairs, look=look, exact=exact, columns=WEIGHED)
-    for query, pairs, look, exact in [
-        ({"sum": BY_WEIGHT}, OF_WEIGHT, all_estimates, all_truths),
-        ({"mean": BY_WEIGHT}, OF_WEIGHT, weighted_sums_and_counts_of_groups, true_weighted_sums_and_counts_of_groups),
-        ({"weighted_count": {"weighted_by": "weight", "by": "town"}}, OF_WEIGHT, all_estimates, all_truths),
+    Attack(mechanisms=ON_NUMBERS, query=query, pairs=pairs, look=look, exact=exact, columns=columns)
+    for query, pairs, look, exact, columns in [
+        (WEIGHTS, OF_WEIGHT, all_estimates, all_truths, WEIGHED),
+        ({"mean": ["income"]}, ENDS, sums_and_count, true_sums_and_count, PEOPLE),
+        ({"second_moments": ["age"]}, {"add_remove": ENDS["add_remove"]}, all_estimates, all_truths, PEOPLE),
     ]
 ]
-ATTACKS += [
-    Attack(mechanisms=ON_NUMBERS, query=query, pairs=pairs, look=look, exact=exact)
-    for query, pairs, look, exact in [
-        ({"sum": ["age", "income"]}, ENDS, all_estimates, all_truths),
-        ({"mean": ["income"]}, ENDS, sums_and_count, true_sums_and_count),
-        ({"mean": BY_TEA}, ENDS, sums_and_counts_of_groups, true_sums_and_counts_of_groups),
-        ({"sum": BY_TEA}, {**ENDS, "replace": ([HIGH], [HIGH_WITH_TEA])}, all_estimates, all_truths),
-        ({"second_moments": ["age"]}, {"add_remove": ENDS["add_remove"]}, all_estimates, all_truths),
-        (ONE_VOTE, {**ENDS, "add_remove": ([], [LOW])}, all_estimates, all_truths),
-    ]
-]
-_CERTIFIED = {
-    "workload": {"version": 1, "queries": [{"marginal": ["tea"]}]},
-    "released": {"released answers": {"numbers": [[0, 3]]}},
-}
 TEA, RICE = (0, -50, 0, 0, 1, 1), (0, -50, 0, 1, 0, 1)
 
 
@@ -571,13 +459,6 @@ def the_first_is_largest(statistic, rows):
 
 
 ATTACKS += [
-    Attack(
-        mechanisms=("measured-error",),
-        query={"largest_error": _CERTIFIED},
-        pairs=ENDS,
-        look=all_estimates,
-        exact=all_truths,
-    ),
     Attack(
         mechanisms=("exponential-choice", "noisy-max-choice", "permute-and-flip-choice"),
         query={"largest_count": [{"tea": ["yes"]}, {"rice": ["yes"]}]},

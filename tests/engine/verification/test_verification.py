@@ -65,15 +65,6 @@ def test_every_mechanism_has_two_tables_that_differ_in_a_unit_and_can_be_run_on_
     assert 0 < pair.weakened < 1
 
 
-def test_persons_are_asked_for_weighted_prefixes_of_columns_that_leave_no_row_out():
-    for name, each in mechanisms().items():
-        plan = case_for(name, of_persons=True).plan(name, NeighbouringRelation.REPLACE)
-        if not each.answers:
-            assert not plan.schema.universe.may_drop, name
-            assert plan.counts_asked.is_weighted, name
-            assert any(family.kind == "prefix" for family in plan.counts_asked.families), name
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["laplace-queries", "gaussian-queries"])
 def test_noise_for_persons_whose_rows_all_stay_somewhere_is_called_wrong(name, monkeypatch):

@@ -6,7 +6,6 @@ used but what it declares.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, product
@@ -21,11 +20,9 @@ from releases.engine.domain.privacy import ApproxDP, PureDP
 from releases.engine.domain.universe import Schema
 from releases.engine.mechanisms.base import PUBLIC_ALREADY, mechanism
 from releases.engine.mechanisms.budget_split import Allowance
-from releases.engine.mechanisms.category_discovery import scale_of
 from releases.engine.mechanisms.choices import score_sensitivity
 from releases.engine.mechanisms.error_certificate import Certificate
 from releases.engine.mechanisms.histogram import histogram_sensitivity
-from releases.engine.mechanisms.quantiles import rank_sensitivity
 from releases.engine.workload import queries as workloads
 from releases.engine.workload.queries import Workload
 
@@ -297,42 +294,3 @@ def test_a_histogram_its_scores_and_its_largest_error_move_no_further_than_decla
     assert np.abs(largest).max() <= noise.l1_sensitivity
     whole = np.abs(released - others - moved).sum(axis=1) - np.abs(released - others).sum()
     assert np.abs(whole).max() <= declared.l1
-
-
-@settings(max_examples=25)
-@given(
-    st.lists(st.integers(0, 2), max_size=3), st.sampled_from(RELATIONS), UNITS, st.sampled_from(["1/2", "1/4", "9/10"])
-)
-def test_the_distance_of_a_rank_moves_no_further_than_declared(others, relation, rows, at):
-    """A number may be no number, so a row may vanish whatever the unit is."""
-    schema, at = schema_of([{"name": "x", "type": "integer", "edges": [0, 2]}], relation, rows), Fraction(at)
-
-    def utilities(table):
-        wanted = at * len(table)
-        below = [sum(value < y for value in table) for y in range(3)]
-        up_to = [sum(value <= y for value in table) for y in range(3)]
-        return [-max(low - wanted, wanted - high, 0) for low, high in zip(below, up_to, strict=True)]
-
-    held = [each for size in range((rows or 1) + 1) for each in combinations_with_replacement(range(3), size)]
-    found = [utilities([*others, *each]) for each in held]
-    pairs = [(found[0], each) for each in found] if relation == "add_remove" else list(product(found, repeat=2))
-    worst = max(abs(u - v) for one, other in pairs for u, v in zip(one, other, strict=True))
-    assert worst <= rank_sensitivity(schema, at)
-
-
-@settings(max_examples=30)
-@given(st.sampled_from([DROPS, CATCHES]), st.sampled_from(RELATIONS), UNITS)
-def test_counts_of_texts_nobody_declared_move_no_further_than_declared(outside, relation, rows):
-    texts, most = ("u", "v", "w", "x"), rows or 1
-    held = [each for size in range(most + 1) for each in combinations_with_replacement(texts, size)]
-    if rows is None and outside == CATCHES and relation == "replace":
-        held = [each for each in held if each]
-
-    def distance(one, other):
-        counts = Counter(one)
-        counts.subtract(other)
-        return sum(map(abs, counts.values()))
-
-    pairs = [((), each) for each in held] if relation == "add_remove" else list(product(held, repeat=2))
-    moved = scale_of(schema_of([column("a", 1, outside)], relation, rows), epsilon=Fraction(1))
-    assert moved == max(distance(*pair) for pair in pairs)

@@ -11,17 +11,16 @@ from tests.stack import Stack
 COLUMNS = "[dict(name='c', type='integer', edges=list(range(5)))]"
 
 
-@pytest.fixture(params=["refuses", "is silent"])
-def redis_away(request):
-    """The address of a Redis that takes no connection, or takes them and says nothing."""
+@pytest.fixture
+def redis_away():
+    """The address of a Redis that takes connections and says nothing."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
-        if request.param == "is silent":
-            listening.listen(64)
+        listening.listen(64)
         yield f"redis://127.0.0.1:{listening.getsockname()[1]}"
 
 
-def test_a_whole_submission_takes_two_seconds_at_most_by_the_page_and_by_the_api(redis_away, tmp_path):
+def test_a_whole_submission_takes_two_seconds_at_most(redis_away, tmp_path):
     stack = Stack(tmp_path, broker_url=f"{redis_away}/0")
     stack.environment["CACHE_URL"] = f"{redis_away}/1"
     stack.migrate()
@@ -35,23 +34,16 @@ def test_a_whole_submission_takes_two_seconds_at_most_by_the_page_and_by_the_api
             from django.urls import reverse
             dataset = budgeted("10", {COLUMNS}, {str(table)!r})
             alice = dataset.owner
-            drafts = [draft(dataset) for _ in range(4)]
-            token = services.tokens.make_token(user=alice, name="a script")
+            drafts = [draft(dataset) for _ in range(2)]
             page = Client(headers={{"Host": "localhost"}})
             page.force_login(alice)
-            program = Client(headers={{"Host": "localhost", "Authorization": f"Bearer {{token}}"}})
             seconds = []
-            for release in drafts[:2]:
+            for release in drafts:
                 address = reverse("confirm", args=[release.pk])
                 form = page.get(address).content.decode()
                 sent = dict(re.findall('<input type="hidden" name="(key|plan)" value="([^"]+)"', form))
                 begun = time.monotonic()
                 page.post(address, {{**sent, "title": release.title}})
-                seconds.append(time.monotonic() - begun)
-            for release in drafts[2:]:
-                begun = time.monotonic()
-                address = f"/api/releases/{{release.pk}}/submit"
-                program.post(address, {{"key": str(uuid.uuid4())}}, content_type="application/json")
                 seconds.append(time.monotonic() - begun)
             answer = [seconds, sorted(set(Release.objects.values_list("state", flat=True)))]
             """

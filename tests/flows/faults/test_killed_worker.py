@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import uuid
+from signal import SIGKILL
 
 import pytest
 
+from tests.flows.faults.test_protocol import KILLED as KILLED_AT
 from tests.stack import Stack
 
 # About four million cells: long enough in the worker to be killed half-way.
 COLUMNS = "[dict(name=f'c{i}', type='integer', edges=list(range(160))) for i in range(3)]"
-# A million: with as many synthetic rows, longer than a lease.
-FEWER = "[dict(name=f'c{i}', type='integer', edges=list(range(100))) for i in range(3)]"
 
 
 @pytest.fixture(params=["embedded", pytest.param("redis", marks=pytest.mark.redis)])
@@ -58,38 +58,56 @@ def test_a_worker_killed_in_mid_run_leads_to_one_published_result_under_one_char
     assert answer == [2, 1, 3 * 159, True, []]
 
 
-def test_a_worker_killed_while_it_closes_a_session_leads_to_one_release_and_no_further_charge(stack, tmp_path):
+#: No worker is told.
+QUIET = "from celery import current_app\ncurrent_app.send_task = lambda *arguments, **options: None\n"
+#: Where a worker is killed while it takes a table in, and whether right before or right after.
+STEPS = [
+    ("releases.services.uploads", "_claim", "after"),
+    ("releases.services.uploads", "read_table", "after"),
+    ("releases.services.uploads", "keep_dataset", "before"),
+    ("releases.services.uploads", "keep_dataset", "after"),
+    ("releases.services.uploads", "_remove_file", "before"),
+]
+
+
+@pytest.mark.parametrize("url", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def test_a_worker_killed_at_any_step_leaves_one_dataset_and_no_file_beside_it(tmp_path, request, url):
+    database = "" if url == "sqlite" else request.getfixturevalue("migrated_postgres")
+    stack = Stack(tmp_path, database_url=database, lease=2)
     table = tmp_path / "t.csv"
-    table.write_text("c0,c1,c2\n" + "".join(f"{i % 99},{i % 77},{i % 13}\n" for i in range(5000)))
-    stack.run(
-        f"""
-        dataset = budgeted('2', {FEWER}, {str(table)!r})
-        # Many synthetic rows: long enough in the worker to be killed half-way, and to outlive a lease.
-        live = services.sessions.draft_session(dataset=dataset, by=dataset.owner, title="Live", epsilon="1",
-                                      options={{"rows": 1_000_000}})
-        services.releases.submit_release(release=live, key=uuid.uuid4(), by=dataset.owner, send=False)
-        assert services.execution.execute_release(release_id=live.pk)
-        live.refresh_from_db()
-        services.sessions.ask_session(session=live.session, query={{"c0": {{"to": 50}}}}, by=dataset.owner)
-        services.session_closing.close_session(session=live.session, by=dataset.owner)
-        """
-    )
-    first = stack.start_worker("first.log")
-    stack.wait_for("answer = Release.objects.filter(state='closing', run_token__isnull=False).exists()")
-    stack.kill(first)
-    assert stack.run("answer = Release.objects.get().state") == "closing"
-    stack.start_worker("second.log")
-    stack.wait_for("answer = Release.objects.filter(state='published').exists()", seconds=180)
-    answer = stack.run(
-        """
-        from releases.publication import files
-        from releases.ledger import verification
-        release = Release.objects.get()
-        charges = LedgerEntry.objects.filter(kind="charge").count()
-        faults = [fault.what for fault in verification.verify(release.dataset.budget)]
-        answers = len(files.read_answers(files.folder_of(release)))
-        answer = [release.session.closing_attempts, charges, answers, faults]
-        """
-    )
-    # The second attempt was the last: its lease was extended for as long as it took.
-    assert answer == [2, 1, 1, []]
+    table.write_text("age,sex\n" + "".join(f"{i % 90},{i}\n" for i in range(400)))
+    try:
+        stack.migrate()
+        for step in STEPS:
+            name = stack.run(
+                QUIET + f"alice, _ = people()\nupload = services.uploads.receive_upload("
+                f"owner=alice, title={'{2} {1}'.format(*step)!r}, source=Path({str(table)!r}))\nanswer = str(upload.pk)"
+            )
+            code = QUIET + KILLED_AT.format(step=step) + f"\nservices.uploads.execute_upload(upload_id={name!r})"
+            (done,) = stack.run_at_once([code])
+            assert done.returncode == -SIGKILL, f"nothing was killed at {step}: it is not on the way"
+        answer = stack.run(
+            QUIET
+            + """
+import os, time
+from django.conf import settings
+from releases.models import AuditEvent, Notice, Upload
+from releases.services import uploads
+deadline = time.monotonic() + 240
+while Upload.objects.exclude(state="stored").exists() and time.monotonic() < deadline:
+    services.uploads.reconcile_uploads()
+    for each in Upload.objects.filter(state="waiting"):
+        services.uploads.execute_upload(upload_id=each.pk)
+    time.sleep(0.1)
+for path in uploads.incoming_folder().iterdir():
+    os.utime(path, (1, 1))
+services.uploads.reconcile_uploads()
+answer = [
+    Dataset.objects.count(), AuditEvent.objects.filter(action="upload").count(), Notice.objects.count(),
+    len(list(settings.TABLES_DIR.glob("*.parquet"))), len(list(uploads.incoming_folder().iterdir())),
+]
+"""
+        )
+        assert answer == [len(STEPS)] * 4 + [0]
+    finally:
+        stack.stop()

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pyarrow.parquet
 import pytest
-from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 from playwright.sync_api import expect
 
 from tests.flows.browser import DESKTOP, PHONE
@@ -20,14 +19,9 @@ pytestmark = pytest.mark.browser
 SAMPLES = Path(__file__).resolve().parents[3] / "releases/samples"
 
 
-def spelled(tag):
-    """Thirty-two bits that are others for every tag: where they stand in a declared column, the people are others."""
-    return [zlib.crc32(tag.encode()) >> place & 1 for place in range(32)]
-
-
 def people(tag, number=600):
     """A table of its own for every test, so that no two share a budget: the sex of the first people spells the tag."""
-    told = spelled(tag)
+    told = [zlib.crc32(tag.encode()) >> place & 1 for place in range(32)]
     rows = "".join(
         f"{tag}-{i},{18 + (i * 7) % 48},{'female' if (told[i] if i < len(told) else i % 3) else 'male'},"
         f"{'north' if i % 5 else 'south'}\n"
@@ -71,9 +65,6 @@ def protect_and_ask(alice, epsilon="3"):
     alice.press("Declare and go on")
     alice.heading("How much may be learned in all?")
     alice.look("budget")
-    alice.page.get_by_label("Epsilon, in all").fill("1,5")
-    alice.press("Ask for the budget")
-    alice.reads("epsilon: '1,5' must be a decimal number with a point, such as 0.5")
     alice.page.get_by_label("Epsilon, in all").fill(epsilon)
     alice.page.get_by_label("What it is for").fill("The yearbook.")
     alice.press("Ask for the budget")
@@ -95,16 +86,6 @@ def grant(sofia, title):
     sofia.look("budget with its ledger")
 
 
-def to_a_budget(alice, sofia, title, path, *, declare):
-    """From a file to a granted budget; the dataset's identifier."""
-    upload(alice, title, path)
-    dataset = alice.number()
-    declare(alice)
-    protect_and_ask(alice)
-    grant(sofia, title)
-    return dataset
-
-
 def ask_questions(alice, dataset):
     alice.go(f"/datasets/{dataset}/", "dataset granted")
     alice.press("Plan a release")
@@ -119,6 +100,7 @@ def ask_questions(alice, dataset):
     alice.page.locator(".conditions").get_by_label("from").first.fill("20")
     alice.press("Add the count")
     alice.reads("must be a declared edge (nearest: 18, 25, 35)")
+    alice.look("questions with a mistake")
     alice.page.locator(".conditions").get_by_label("from").first.fill("25")
     alice.press("Add the count")
     alice.reads("1 single count")
@@ -136,14 +118,6 @@ def compare_and_choose(alice, mechanism, rows=""):
     if rows:
         row.locator("summary").click()
         row.get_by_label("Rows").fill(rows)
-    alice.page.get_by_label("Or the largest error, in rows").fill("40")
-    alice.press("Compare again")
-    alice.reads("an error of at most 40 takes epsilon")
-    alice.look("comparison, error first")
-    row = alice.method(mechanism)
-    if rows:
-        row.locator("summary").click()
-        expect(row.get_by_label("Rows")).to_have_value(rows)
     alice.choose(mechanism)
     alice.heading("Confirm the release")
 
@@ -152,7 +126,6 @@ def confirm_and_wait(alice, title):
     alice.reads("This cannot be undone.")
     alice.look("confirmation")
     alice.page.get_by_label("Title of the release").fill(title)
-    # Another day: the address is enough to go on.
     alice.press("Spend and release")
     alice.heading(title)
     alice.look("progress")
@@ -183,7 +156,6 @@ def make_public(alice, visitor, **window):
     alice.reads("People who have read it keep what they read.")
     alice.look("make a release public")
     alice.press("Make it public")
-    alice.reads("Public: everybody can read and download it, signed in or not.")
     reader = visitor(**window)
     reader.go("/catalogue/", "catalogue")
     reader.page.get_by_role("searchbox").fill("journey")
@@ -194,10 +166,6 @@ def make_public(alice, visitor, **window):
         reader.page.wait_for_selector(".chart svg")
     reader.look("public release")
     expect(reader.page.get_by_role("button", name="Make private")).to_have_count(0)
-    reader.follow("Read the receipt")
-    reader.heading("Receipt")
-    reader.look("receipt")
-    return reader
 
 
 @pytest.mark.parametrize(
@@ -217,7 +185,11 @@ def test_from_a_file_to_a_public_release_by_form(visitor, tmp_path, request, win
     alice.sign_in("alice", PASSWORD)
     alice.look("home")
     sofia.sign_in("sofia", PASSWORD)
-    dataset = to_a_budget(alice, sofia, title, table, declare=declare_by_form)
+    upload(alice, title, table)
+    dataset = alice.number()
+    declare_by_form(alice)
+    protect_and_ask(alice)
+    grant(sofia, title)
     ask_questions(alice, dataset)
     compare_and_choose(alice, "Laplace noise on the histogram", rows="500")
     confirm_and_wait(alice, title)
@@ -225,15 +197,10 @@ def test_from_a_file_to_a_public_release_by_form(visitor, tmp_path, request, win
     if alice.javascript:
         alice.page.wait_for_selector(".chart svg")
     alice.look("result")
-    alice.page.get_by_label("Question").select_option("age: 25 to 65")
-    alice.press("Show")
-    expect(alice.page.locator("table.numbers tbody tr")).to_have_count(1)
     alice.page.get_by_label("Question").select_option("age × sex")
     alice.press("Show")
     expect(alice.page.locator("table.numbers tbody tr")).to_have_count(12)
-    expect(alice.page.get_by_role("columnheader", name="Synthetic", exact=True)).to_be_visible()
     check_files(alice, tmp_path, synthetic_rows=500)
-    alice.page.reload()
     make_public(alice, visitor, **window)
 
 
@@ -247,10 +214,6 @@ def test_the_real_sample_by_codebook(visitor, tmp_path):
     dataset = alice.number()
     codebook = alice.page.get_by_label("Codebook", exact=True)
     alice.page.get_by_text("Use a codebook").click()
-    codebook.fill('{"version": 1,\n "columns": [}')
-    alice.press("Declare from the codebook")
-    alice.reads("The codebook is not JSON: Expecting value at line 2, column 14.")
-    expect(codebook).to_have_value('{"version": 1,\n "columns": [}')
     codebook.fill((SAMPLES / "health_insurance.json").read_text())
     alice.press("Declare from the codebook")
     alice.heading("Who is protected?")
@@ -268,34 +231,3 @@ def test_the_real_sample_by_codebook(visitor, tmp_path):
     receipt = check_files(alice, tmp_path)
     assert receipt["universe_size"] == 290_304
     assert receipt["answers"] == 41
-
-
-def test_a_file_over_the_cap_is_not_sent_and_nothing_typed_is_lost(visitor, tmp_path):
-    alice = visitor()
-    alice.sign_in("alice", PASSWORD)
-    table = tmp_path / "large.csv"
-    table.write_bytes(b"a,b\n" + b"1,2\n" * (3 * 2**20 // 4))
-    alice.go("/datasets/new/", "upload")
-    alice.page.get_by_label("What the table is").fill("Too large")
-    alice.page.get_by_label("Table", exact=True).set_input_files(table)
-    with pytest.raises(PlaywrightTimeoutError), alice.page.expect_request("**", timeout=1000):
-        alice.press("Upload and go on")
-    alice.reads("large.csv: It has more than 2 MB, the most that a table may have here.")
-    expect(alice.page.get_by_label("What the table is")).to_have_value("Too large")
-    alice.look("a file that is too large")
-
-
-def test_an_account_s_own_pages_and_the_error_pages_can_be_used_by_everybody(visitor):
-    for size in (DESKTOP, PHONE):
-        alice = visitor(size=size)
-        alice.go("/nothing/here/", "404")
-        alice.go("/accounts/password/reset/", "forgotten password")
-        alice.sign_in("alice", PASSWORD)
-        for path, name in (
-            ("/datasets/", "datasets"),
-            ("/releases/", "releases"),
-            ("/accounts/password/change/", "password"),
-            ("/accounts/2fa/", "two-factor authentication"),
-            ("/accounts/email/", "e-mail addresses"),
-        ):
-            alice.go(path, name)

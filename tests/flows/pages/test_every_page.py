@@ -4,6 +4,7 @@ finds nothing. What is visited follows from the list of addresses that the acces
 from __future__ import annotations
 
 import pytest
+from playwright.sync_api import expect
 
 from releases.questions.base import Want, offered_statistics
 from tests.flows.browser import DESKTOP, PHONE
@@ -18,7 +19,7 @@ NO_PAGES = {
     "download",  # a file by its name
     "release_status",  # a part of a page
     "upload_status",  # a part of a page
-    "unsent",  # there is one only after a session has ended; looked at in test_astray.py
+    "unsent",  # there is one only after a session has ended; looked at in test_refusals.py
 }
 
 WORLD = """
@@ -162,9 +163,11 @@ def is_file(window, path):
 @pytest.mark.parametrize("person", ["nobody", "alice", "sofia"])
 def test_nothing_sticks_out_and_axe_finds_nothing(visitor, world, person, size):
     window = visitor(size=size)
+    pages = dict(addresses(world, person))
     if person != "nobody":
         window.sign_in(person, PASSWORD)
-    pages = dict(addresses(world, person))
+    else:
+        pages |= {"forgotten password": "/accounts/password/reset/"}
     if person == "sofia":
         # A reviewer's own pages; the rest are as everybody's.
         own = ("/review/", "/notices/")
@@ -177,8 +180,38 @@ def test_nothing_sticks_out_and_axe_finds_nothing(visitor, world, person, size):
         pages |= {"a workload on a dataset": f"/workloads/{world['workload']}/use/?dataset={world['dataset']}"}
         pages |= {f"questions, {kind}": f"/releases/{draft}/questions/?kind={kind}" for kind in offered_statistics()}
         pages |= {f"questions, {want}": f"/releases/{draft}/questions/?want={want}" for want in Want}
+        accounts = ("password/change", "2fa", "email", "reauthenticate")
+        pages |= {f"account, {each}": f"/accounts/{each}/" for each in accounts}
         pages |= {"a heat map": f"/releases/{world['published']}/?question=1", "404": "/nothing/"}
         assert len(pages) > 35
     for name, path in pages.items():
         if not is_file(window, path):
             window.go(path, name)
+
+
+@pytest.mark.parametrize(
+    ("size", "javascript"), [(PHONE, True), (DESKTOP, False)], ids=["phone", "desktop without JavaScript"]
+)
+def test_a_word_opens_its_meaning_by_keyboard_and_by_touch(visitor, world, size, javascript):
+    window = visitor(size=size, javascript=javascript)
+    page = window.page
+    window.go("/catalogue/", "catalogue")
+    word = page.get_by_role("button", name="epsilon", exact=True)
+    meaning = page.locator("#word-epsilon")
+    expect(meaning).to_be_hidden()
+    word.focus()
+    page.keyboard.press("Enter")
+    expect(meaning).to_be_visible()
+    box = meaning.bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= size["width"] + 0.5
+    window.look("a word's meaning")
+    page.keyboard.press("Tab")
+    expect(meaning.get_by_role("link", name="All words")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(meaning).to_be_hidden()
+    word.click()
+    expect(meaning).to_be_visible()
+    meaning.get_by_role("link", name="All words").click()
+    window.heading("Glossary")
+    assert page.url.endswith("/words/#epsilon")

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.flows.browser import PHONE
-from tests.flows.conftest import GRANTED, PASSWORD
+from tests.flows.conftest import ASKED, GRANTED, PASSWORD
 
 pytestmark = pytest.mark.browser
 
@@ -14,20 +14,13 @@ WORLD = (
     GRANTED
     + """
     withdrawn = draft(dataset)
-    live = services.sessions.draft_session(dataset=dataset, by=alice, title="", epsilon="1")
-    for each in (withdrawn, live):
-        services.releases.submit_release(release=each, key=uuid.uuid4(), by=alice, send=False)
-        assert services.execution.execute_release(release_id=each.pk)
+    services.releases.submit_release(release=withdrawn, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=withdrawn.pk)
     withdrawn.refresh_from_db()
     services.releases.make_public(release=withdrawn)
     services.releases.withdraw_release(release=withdrawn)
-    live.refresh_from_db()
-    # As after an update that plans otherwise.
-    live.plan["version"] = 99
-    Release.objects.filter(pk=live.pk).change(plan=live.plan)
     dear = draft(dataset, epsilon="20")
-    answer = {{"withdrawn": str(withdrawn.pk), "session": str(live.pk), "dear": str(dear.pk),
-               "dataset": str(dataset.pk)}}
+    answer = {{"withdrawn": str(withdrawn.pk), "dear": str(dear.pk), "dataset": str(dataset.pk)}}
 """
 )
 #: To be formatted with the dataset: most of its budget is spent elsewhere.
@@ -60,36 +53,8 @@ def test_a_request_that_cannot_be_read(window):
     nobody.look("400")
 
 
-def test_a_form_that_is_out_of_date(window, world):
-    alice = window("alice")
-    alice.page.goto(f"/datasets/{world['dataset']}/title/")
-    alice.page.eval_on_selector_all(
-        "input[name=csrfmiddlewaretoken]", "found => found.forEach(each => { each.value = 'x'.repeat(64); })"
-    )
-    alice.page.get_by_label("Title").fill("Another title")
-    with alice.page.expect_navigation() as sent:
-        alice.page.locator("main form button").first.click()
-    assert sent.value.status == 403
-    alice.heading("The form is out of date")
-    alice.look("403, form")
-
-
-def test_who_asks_too_often(window):
-    nobody = window()
-    status = 0
-    while status != 429 and len(nobody.seen) < 12:
-        nobody.page.goto("/accounts/password/reset/")
-        nobody.page.get_by_label("E-mail").fill("nobody@example.org")
-        with nobody.page.expect_navigation() as sent:
-            nobody.page.locator("main form button").first.click()
-        status = sent.value.status
-        nobody.seen.append("asked")
-    assert status == 429
-    nobody.look("429")
-
-
-@pytest.mark.parametrize(("status", "template"), [(500, "500.html"), (403, "403.html")])
-def test_pages_that_only_a_fault_leads_to(window, site, status, template):
+@pytest.mark.parametrize("status", [500, 403, 429])
+def test_pages_that_only_a_fault_or_a_flood_leads_to(window, site, status):
     """As the site would serve them, with its styles and its rules for browsers."""
     from django.template.loader import render_to_string
     from django.test import RequestFactory
@@ -99,7 +64,7 @@ def test_pages_that_only_a_fault_leads_to(window, site, status, template):
     styles = nobody.page.eval_on_selector_all(
         "link[rel=stylesheet]", "found => found.map(each => each.getAttribute('href'))"
     )
-    written = render_to_string(template, request=RequestFactory().get("/") if status == 403 else None)
+    written = render_to_string(f"{status}.html", request=None if status == 500 else RequestFactory().get("/"))
     for name in ("pico-2.1.1.min.css", "site.css"):
         (path,) = (each for each in styles if each.split("/")[-1].startswith(name.removesuffix(".css")))
         for plain in ("/static/releases/vendor/" + name, "/static/releases/" + name):
@@ -130,8 +95,30 @@ def test_a_charge_that_is_refused(window, world, installation):
     alice.look("409, charge")
 
 
-def test_a_session_that_this_version_would_plan_otherwise(window, world):
+def test_a_form_of_whoever_was_signed_out_while_typing(window, installation, tmp_path):
+    """Nothing typed is lost."""
+    asked = ASKED + "answer = str(dataset.pk)"
+    dataset = installation.run(asked.format(title="Signed out", folder=str(tmp_path)))
     alice = window("alice")
-    assert alice.page.goto(f"/sessions/{world['session']}/").status == 409
-    alice.reads("cannot go on")
-    alice.look("409, session")
+    alice.go(f"/datasets/{dataset}/columns/", "columns")
+    edges = alice.page.get_by_label("Categories or edges of age")
+    expect(edges).to_have_value("18, 25, 35, 45, 55, 65")
+    alice.lose_session()
+    edges.fill("18, 35, 65")
+    # What is checked while one types goes unanswered, and the sign-in page does not land in the form.
+    with alice.page.expect_response(lambda answer: answer.status == 204):
+        alice.page.get_by_label("Type of sex").focus()
+    expect(edges).to_have_value("18, 35, 65")
+    alice.press("Declare and go on")
+    alice.heading("Sign in")
+    alice.reads("You were signed out, so it was not sent. What you typed is kept until you sign in.")
+    alice.look("sign in again")
+    alice.sign_in_here("alice", PASSWORD)
+    alice.heading("It was not sent yet")
+    alice.page.get_by_text("What was typed", exact=True).click()
+    alice.reads("18, 35, 65")
+    alice.look("not sent yet")
+    alice.press("Send it now")
+    alice.heading("Who is protected?")
+    alice.go(f"/datasets/{dataset}/columns/", "columns")
+    expect(edges).to_have_value("18, 35, 65")

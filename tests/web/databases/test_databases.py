@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
-from django.core.management import CommandError, call_command
+from django.core.management import call_command
 from django.db import connection as site
 from django.urls import reverse
 
@@ -21,7 +21,6 @@ from releases.services.connections import Unavailable
 from releases.services.release_inputs import Refusal
 from tests.web.conftest import COLUMNS, write_json
 from tests.web.databases.conftest import OTHERWISE, PASSWORD, PATIENTS, ask_for, counted, counted_in
-from tests.web.pages import field_value, words
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 
@@ -75,34 +74,21 @@ def protect(dataset, by, neighbours=NeighbouringRelation.ADD_REMOVE):
 MALES = sum(sex == "male" for _, _, sex in PATIENTS)
 
 
-# --- the way of a table -----------------------------------------------------------------------------------------------
-
-
 def test_a_table_is_chosen_declared_released_and_nothing_of_it_is_copied(as_, alice, clinic, declared, release_of):
     client = as_(alice)
     page = client.get(reverse("databases"), follow=True)
     offered = [value for value, _ in page.context["form"].fields["table"].choices]
     # Neither what the role may not read, nor a name that an address cannot hold.
     assert offered == ["", "ward.patients", "ward.stays", "ward.trap"]
-    sent = client.post(reverse("database_table", args=["clinic"]), {"table": "ward.patients", "title": "Patients"})
+    client.post(reverse("database_table", args=["clinic"]), {"table": "ward.patients", "title": "Patients"})
     dataset = Dataset.objects.get()
-    assert sent.url == reverse("columns", args=[dataset.pk])
     assert dataset.columns == ["person", "age", "sex", "note"]
     assert (dataset.connection, dataset.table, dataset.is_in_database) == ("clinic", "ward.patients", True)
     services.datasets.discard_dataset(dataset=dataset, by=alice)
-
     release = release_of(declared())
     assert release.status is ReleaseState.PUBLISHED
     assert males(release) == MALES
     assert not list(Path(settings.TABLES_DIR).glob("*"))
-    assert "ward.patients" in words(client.get(reverse("dataset_detail", args=[release.dataset.pk])))
-
-
-def test_what_the_database_declares_of_its_columns_is_proposed_and_what_rows_hold_is_not(as_, alice, register):
-    dataset = register("ward.stays")
-    page = as_(alice).get(reverse("columns", args=[dataset.pk]), {"codebook": "file"})
-    assert [field_value(page, f"form-{number}-values") for number in range(3)] == ["", "small\nlarge", "false\ntrue"]
-    assert field_value(page, "form-0-description") == "at admission"
 
 
 def test_one_budget_spans_what_the_table_holds_at_different_times(clinic, declared, release_of):
@@ -124,12 +110,6 @@ def test_the_rows_of_a_person_are_bounded_in_the_database(clinic, declared, rele
     assert others - 2 <= males(release_of(declared(unit=PERSON))) <= others + 3 + 2
 
 
-def test_a_session_asks_the_table_where_it_is(declared, alice, carry_out):
-    given = {"title": "Ask", "epsilon": "1", "options": {"questions": 50, "population": 60}}
-    session = carry_out(services.sessions.draft_session(dataset=declared(), by=alice, **given)).session
-    assert services.sessions.ask_session(session=session, query={"sex": ["male"]}, by=alice).exchange
-
-
 @pytest.mark.confined
 def test_the_confined_process_reaches_a_database_and_its_refusals_name_no_secret(
     declared, release_of, queue, until_it_ends, caplog
@@ -145,9 +125,6 @@ def test_the_confined_process_reaches_a_database_and_its_refusals_name_no_secret
     assert PASSWORD not in caplog.text
 
 
-# --- what is refused --------------------------------------------------------------------------------------------------
-
-
 def test_a_number_of_rows_that_comes_and_goes_is_never_public(register, make_dataset, alice):
     dataset, uploaded = register(), make_dataset(epsilon="")
     with pytest.raises(InvalidInput, match="add_remove for Patients, a table in a database"):
@@ -155,10 +132,6 @@ def test_a_number_of_rows_that_comes_and_goes_is_never_public(register, make_dat
     protect(uploaded, alice, NeighbouringRelation.REPLACE)
     with pytest.raises(InvalidInput, match="add_remove"):
         services.datasets.join_population(dataset=dataset, other=uploaded, by=alice)
-    protect(uploaded, alice)
-    services.datasets.join_population(dataset=dataset, other=uploaded, by=alice)
-    with pytest.raises(InvalidInput, match="add_remove"):
-        protect(uploaded, alice, NeighbouringRelation.REPLACE)
 
 
 def test_a_plan_for_a_public_number_of_rows_reads_no_table_in_a_database(declared, queue, until_it_ends, monkeypatch):
@@ -175,7 +148,6 @@ def test_a_plan_for_a_public_number_of_rows_reads_no_table_in_a_database(declare
     [
         ("ALTER TABLE ward.patients DROP COLUMN sex", "has no column sex any more"),
         ("ALTER TABLE ward.patients ALTER COLUMN age TYPE text", "has another type now: text and not integer"),
-        ("DROP TABLE ward.patients CASCADE", "lists no table ward.patients any more"),
         ("REVOKE SELECT ON ward.patients FROM reader", "lists no table ward.patients any more"),
     ],
 )
@@ -185,7 +157,7 @@ def test_a_table_that_is_listed_otherwise_is_refused_before_the_charge_and_given
     dataset = declared()
     queued = queue(dataset)
     clinic.run(change)
-    with pytest.raises(services.release_inputs.Refusal, match=f"{says}.*Nothing was charged"):
+    with pytest.raises(Refusal, match=f"{says}.*Nothing was charged"):
         release_of(dataset)
     assert entries(EntryKind.CHARGE) == 1
     assert is_given_back(queued)
@@ -195,18 +167,13 @@ def test_a_database_that_is_away_costs_nothing(as_, alice, declared, release_of,
     dataset = declared()
     queued = queue(dataset)
     settings.CONNECTIONS = {"clinic": settings.CONNECTIONS["clinic"].replace("/dpweb", "/not_dpweb")}
-    with pytest.raises(services.release_inputs.Refusal, match="is another database now"):
+    with pytest.raises(Refusal, match="is another database now"):
         release_of(dataset)
     dataset.catalogue["server"] = services.connections.connection_named("clinic").server
     dataset.save()
-    with pytest.raises(services.release_inputs.Refusal, match=r"does not answer.*Nothing was charged"):
+    with pytest.raises(Refusal, match=r"does not answer.*Nothing was charged"):
         release_of(dataset)
-    page = as_(alice).get(reverse("database_table", args=["clinic"]))
-    assert page.status_code == 409
-    assert "does not answer" in page.context["why_not"]
-    settings.CONNECTIONS = {}
-    with pytest.raises(services.release_inputs.Refusal, match="not among those that this site may read"):
-        release_of(dataset)
+    assert as_(alice).get(reverse("database_table", args=["clinic"])).status_code == 409
     assert entries(EntryKind.CHARGE) == 1
     assert is_given_back(queued)
 
@@ -215,12 +182,10 @@ def test_a_database_that_is_away_costs_nothing(as_, alice, declared, release_of,
 RIGHTS = [
     ("ALTER ROLE reader SUPERUSER", "ALTER ROLE reader NOSUPERUSER"),
     ("ALTER ROLE reader CREATEROLE", "ALTER ROLE reader NOCREATEROLE"),
-    ("ALTER ROLE reader CREATEDB", "ALTER ROLE reader NOCREATEDB"),
     ("GRANT CREATE ON SCHEMA ward TO reader", "REVOKE CREATE ON SCHEMA ward FROM reader"),
     ("GRANT INSERT ON ward.patients TO reader", "REVOKE INSERT ON ward.patients FROM reader"),
     ("GRANT UPDATE (age) ON ward.secrets TO reader", "REVOKE UPDATE (age) ON ward.secrets FROM reader"),
     ("GRANT DELETE ON ward.trap TO reader", "REVOKE DELETE ON ward.trap FROM reader"),
-    ("GRANT TRUNCATE ON ward.secrets TO reader", "REVOKE TRUNCATE ON ward.secrets FROM reader"),
     ("GRANT pg_write_all_data TO reader", "REVOKE pg_write_all_data FROM reader"),
 ]
 
@@ -257,37 +222,27 @@ def test_a_database_that_counts_otherwise_is_refused_before_anything_is_charged(
 
 
 def test_no_table_is_taken_that_the_database_does_not_list(as_, alice, register):
-    client = as_(alice)
-    for table in ("ward.secrets", "ward.odd.name", "pg_catalog.pg_authid", "ward.none", ""):
+    for table in ("ward.secrets", "ward.odd.name", "pg_catalog.pg_authid", ""):
         with pytest.raises(InvalidInput):
             pytest.fail(f"{table}: {register(table)}")
-        sent = client.post(reverse("database_table", args=["clinic"]), {"table": table, "title": "Mine"})
+        sent = as_(alice).post(reverse("database_table", args=["clinic"]), {"table": table, "title": "Mine"})
         assert (sent.status_code, Dataset.objects.count()) == (400, 0), table
-        assert sent.context["form"]["title"].value() == "Mine"
 
 
 def test_a_receipt_names_the_table_and_what_needs_the_same_rows_later_is_refused(declared, release_of):
     release = release_of(declared())
     assert release.result["receipt"]["source"] == {"database": "clinic", "table": "ward.patients"}
-    with pytest.raises(services.release_inputs.Refusal, match="may have changed since"):
+    with pytest.raises(Refusal, match="may have changed since"):
         services.release_inputs.certifiable(release)
     assert "database of their own" in services.datasets.why_rows_stay(release.dataset)
 
 
-# --- what is known of it ----------------------------------------------------------------------------------------------
-
-
-def test_the_same_table_is_recognised_and_a_reviewer_hears_that_its_rows_are_compared_with_none(
-    declared, register, bob, sofia, as_
-):
+def test_the_same_table_is_recognised_and_gets_no_budget_of_its_own(declared, register, bob, sofia):
     first = declared()
     again = register(title="Patients again", owner=bob)
     services.datasets.declare_universe(dataset=again, columns=COLUMNS, by=bob)
     protect(again, bob)
     asked = ask_for(again, bob, "1")
-    page = as_(sofia).get(reverse("budget_request", args=[asked.pk])).context["page"]
-    assert page.decision.recognition.not_compared.startswith("Patients again: in a database")
-    assert [each.join for each in page.decision.recognition.matches] == [f"join:{first.budget.pk}"]
     with pytest.raises(services.budgets.RowsKnown) as known:
         services.budgets.approve_request(request=asked, by=sofia)
     assert known.value.budgets == [first.budget]
@@ -296,11 +251,10 @@ def test_the_same_table_is_recognised_and_a_reviewer_hears_that_its_rows_are_com
     assert again.budget == first.budget
 
 
-def test_a_password_is_stored_and_shown_nowhere(as_, alice, sofia, declared, release_of):
+def test_a_password_is_stored_and_shown_nowhere(as_, alice, declared, release_of):
     release = release_of(declared())
     with site.cursor() as cursor:
-        tables = site.introspection.table_names(cursor)
-        for table in tables:
+        for table in site.introspection.table_names(cursor):
             cursor.execute(f'SELECT * FROM "{table}"')
             assert PASSWORD not in repr(cursor.fetchall()), table
     for path in Path(settings.RELEASES_DIR).rglob("*"):
@@ -310,43 +264,34 @@ def test_a_password_is_stored_and_shown_nowhere(as_, alice, sofia, declared, rel
 
 
 @pytest.mark.parametrize(
-    ("name", "address", "says"),
+    ("address", "says"),
     [
-        ("clinic", "postgresql://reader@db.example.org/clinic", ""),
-        ("Clinic", "postgresql://reader@db.example.org/clinic", "is no name"),
-        ("clinic", "postgresql://reader:secret@db.example.org/clinic", "must have no password"),
-        ("clinic", "postgresql://reader@db.example.org/clinic?sslmode=verify-full", ""),
-        ("clinic", "postgresql://reader@db.example.org/clinic?password=secret", "it has password"),
-        ("clinic", "postgresql://reader@db.example.org/clinic?sslmode=require&host=other", "it has host"),
-        ("clinic", "postgresql://reader@db.example.org:port/clinic", "whose host and port can be read"),
-        ("clinic", "postgresql://reader@[db/clinic", "whose host and port can be read"),
-        ("clinic", "postgresql://db.example.org/clinic", "must be postgresql://ROLE@HOST/DATABASE"),
-        ("clinic", "mysql://reader@db.example.org/clinic", "must be postgresql://ROLE@HOST/DATABASE"),
-        ("clinic", "postgresql://reader@db.example.org/", "must be postgresql://ROLE@HOST/DATABASE"),
-        ("clinic", "postgresql://reader@db.example.org/clinic#ward.patients", "must name no table"),
-        ("clinic", "postgresql://reader@db.example.org:5432/dpweb", "is the site's own"),
+        ("postgresql://reader@db.example.org/clinic?sslmode=verify-full", ""),
+        ("postgresql://reader:secret@db.example.org/clinic", "must have no password"),
+        ("postgresql://reader@db.example.org/clinic?password=secret", "it has password"),
+        ("postgresql://reader@[db/clinic", "whose host and port can be read"),
+        ("postgresql://db.example.org/clinic", "must be postgresql://ROLE@HOST/DATABASE"),
+        ("postgresql://reader@db.example.org/clinic#ward.patients", "must name no table"),
+        ("postgresql://reader@db.example.org:5432/dpweb", "is the site's own"),
     ],
 )
 def test_the_site_does_not_start_with_an_address_that_is_wrong_or_holds_a_password(
-    settings, monkeypatch, name, address, says
+    settings, monkeypatch, address, says
 ):
     own = {**settings.DATABASES["default"], "HOST": "db.example.org", "PORT": "", "NAME": "dpweb"}
     monkeypatch.setitem(settings.DATABASES, "default", own)
-    settings.CONNECTIONS = {name: address}
+    settings.CONNECTIONS = {"clinic": address}
     found = [each.msg for each in checks.connections_are_named_without_passwords(None)]
     assert len(found) == bool(says)
     assert all(says in each and "secret" not in each for each in found)
-
-
-# --- from the command line --------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def command(tmp_path, monkeypatch):
     monkeypatch.setattr("releases.management.commands.release.ensure_database", lambda: None)
 
-    def give(table, *, neighbours="add_remove"):
-        schema = {"version": 1, "unit": {"kind": "row"}, "neighbours": neighbours, "columns": COLUMNS}
+    def give(table):
+        schema = {"version": 1, "unit": {"kind": "row"}, "neighbours": "add_remove", "columns": COLUMNS}
         given = {"mechanism": "laplace-queries", "epsilon": "40", "delta": "0", "budget": "100", "policy": "pure"}
         given |= {"schema": write_json(tmp_path / "s", schema), "workload": write_json(tmp_path / "w", WORKLOAD)}
         out = tmp_path / uuid.uuid4().hex
@@ -356,28 +301,11 @@ def command(tmp_path, monkeypatch):
     return give
 
 
-@pytest.mark.parametrize("is_registered", [False, True])
-def test_the_command_line_releases_from_a_table_by_its_database_s_name_or_address(
-    clinic, command, settings, sofia, is_registered
-):
-    if is_registered:
-        settings.CONNECTIONS = {}
-        services.connections.register_connection(name="clinic", address=clinic.address, by=sofia)
+def test_the_command_line_releases_from_a_table_by_its_database_s_name_or_address(clinic, command, settings, sofia):
+    settings.CONNECTIONS = {}
+    services.connections.register_connection(name="clinic", address=clinic.address, by=sofia)
     counts = {"female": len(PATIENTS) - MALES, "male": MALES}
     assert command("clinic#ward.patients") == counts
     assert command(f"{clinic.address}#ward.patients") == counts
     # One table, and one budget for both.
     assert Dataset.objects.get().budget.entries.filter(kind=EntryKind.CHARGE).count() == 2
-
-
-def test_the_command_line_refuses_what_no_page_offers(clinic, command):
-    for table, neighbours, says in (
-        ("other#ward.patients", "add_remove", "the site has no such connection"),
-        ("postgresql://someone@db.example.org/clinic#ward.patients", "add_remove", "the site has no such connection"),
-        ("clinic", "add_remove", "is not a file"),
-        ("clinic#ward.secrets", "add_remove", "must be one of the tables that clinic lists"),
-        ("clinic#ward.patients", "replace", "add_remove"),
-    ):
-        with pytest.raises(CommandError, match=says):
-            command(table, neighbours=neighbours)
-        assert not LedgerEntry.objects.exists()

@@ -42,9 +42,7 @@ def stays(folder):
         "age": pa.array([1, 2, 3] * 20, pa.int16()),
         "cost": pa.array([1.5] * 60, pa.float64()),
         "day": [date(2026, 1, 1)] * 60,
-        "emergency": [True, False, None] * 20,
         "codes": [["a"]] * 60,
-        "raw": [b"x"] * 60,
         "parts": [{"a": 1}] * 60,
     }
     write(folder / "stays.parquet", **columns)
@@ -63,7 +61,7 @@ def queued(register, stays, prepare, queue):
 
 @pytest.mark.confined
 def test_a_file_of_a_folder_is_counted_where_it_is(queued, settings):
-    assert queued.dataset.columns == ["sex", "age", "cost", "day", "emergency"]
+    assert queued.dataset.columns == ["sex", "age", "cost", "day"]
     assert services.execution.execute_release(release_id=queued.pk)
     queued.refresh_from_db()
     assert counted(queued) == {"female": 20, "male": 40}
@@ -102,22 +100,13 @@ def test_a_folder_offers_its_own_files_alone(folder, stays, tmp_path, register):
     os.symlink(tmp_path / "elsewhere.parquet", folder / "link.parquet")
     (folder / "inner").mkdir()
     write(folder / "inner" / "other.parquet", sex=["male"])
-    (folder / "notes.txt").write_text("no table")
-    share = services.connections.connection_named("share")
-    assert services.connections.tables_of(share).tables == ("stays.parquet",)
-    for table in ("link.parquet", "inner/other.parquet", "../elsewhere.parquet", "notes.txt", "none.parquet"):
-        with pytest.raises(InvalidInput):
-            register(table)
-    assert not Dataset.objects.exists()
-
-
-def test_a_file_that_is_no_table_and_a_folder_that_is_away_are_refused_in_a_sentence(folder, register, settings):
     (folder / "damaged.parquet").write_bytes(b"PAR1 and no more")
     with pytest.raises(Unavailable):
         register("damaged.parquet")
-    settings.CONNECTIONS = {"share": f"file://{folder}/none"}
-    with pytest.raises(Unavailable):
-        services.connections.tables_of(services.connections.connection_named("share"))
+    for table in ("link.parquet", "inner/other.parquet", "../elsewhere.parquet"):
+        with pytest.raises(InvalidInput):
+            register(table)
+    assert not Dataset.objects.exists()
 
 
 @pytest.mark.parametrize(

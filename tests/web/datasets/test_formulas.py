@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-
 import numpy as np
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
 from releases import services
-from releases.engine.domain.universe import Schema
 from releases.engine.errors import InvalidInput
 from releases.models import Release
 from releases.publication import files
-from releases.publication.dictionary import dictionary_csv
-from releases.publication.readme import readme_text
-from releases.schema.standard_codebooks import from_standard, to_standard
 from releases.services.release_inputs import Refusal
 from tests.web.datasets.conftest import filled
-from tests.web.pages import body, field_value, words
+from tests.web.pages import field_value, words
 
 pytestmark = pytest.mark.django_db
 
@@ -39,25 +31,17 @@ def table(*lines):
 
 
 def test_a_column_made_from_others_is_declared_and_stands_on_the_page_again(send, fresh, as_, alice):
-    response = send({**ADULT, "description": "of age"}, {"made": "1", "name": ""})
+    response = send(ADULT, {"made": "1", "name": ""})
     assert response.status_code == 302, words(response)
     fresh.refresh_from_db()
     assert fresh.universe["adult"].formula.text == "age >= 18"
-    assert fresh.declared[1]["reads"] == [{"name": "age", "type": "integer"}]
-    assert fresh.column_notes["adult"]["description"] == "of age"
     assert (fresh.columns_read, fresh.made_columns) == (["age"], ["adult"])
-    page = as_(alice).get(reverse("columns", args=[fresh.pk]))
-    assert field_value(page, "form-3-name") == "adult"
-    assert "age &gt;= 18" in body(page)
+    assert field_value(as_(alice).get(reverse("columns", args=[fresh.pk])), "form-3-name") == "adult"
 
 
 WRONG = [
     ({"formula": "age >="}, "formula: 'the end' (at character 7) a value is missing"),
-    ({"formula": ""}, "must say what the column is made from"),
-    ({"name": ""}, "must be typed: what the new column is called"),
-    ({"formula": "sex + 1"}, "gives + a text as value 1, which must be a number"),
     ({"formula": "adult"}, "is itself made by a formula"),
-    ({"formula": "wages > 1"}, "is a text; > compares numbers or dates"),
     ({"formula": 'wages = "1"'}, "'wages' is not a column of the table"),
     ({"name": "sex"}, "'sex' is a column of the table; a column with a formula needs another name"),
     ({"missing_codes": "-9"}, "belong to the columns that the formula reads"),
@@ -81,40 +65,13 @@ def test_an_uploaded_lookup_table_fills_a_recode(send, fresh):
     assert fresh.universe["adult"].formula.text == 'recode(sex, {"f": "woman", "m": "man"}, "other")'
 
 
-WRONG_TABLES = [
-    (["from,to"], "recode(sex, {})", "must have a line with names, and lines of two cells below it"),
-    (["from,to", "f"], "recode(sex, {})", "'line 2' has 1 cells; each line must have two"),
-    (["from,to", "f,a", "f,b"], "recode(sex, {})", "'f' is there twice, and differs in line 3"),
-    (["from,to", "f,"], "recode(sex, {})", "must be printable text"),
-    (["from,to", "f,a"], 'recode(sex, {"f": "a"})', "must have {} once, where the lookup table goes"),
-    (["from,to", "f,a" * 200_000], "recode(sex, {})", "lookup table: must be at most 500,000 bytes"),
-    (["from,to", 'f,"a'], "recode(sex, {})", "must be a table as CSV, in UTF-8"),
-]
-
-
 def test_what_is_wrong_with_a_lookup_table_is_said(send):
-    for lines, formula, said in WRONG_TABLES:
-        response = send({**ADULT, "values": "a", "formula": formula, "lookup": table(*lines)})
-        assert response.status_code == 400
-        assert said in words(response)
-
-
-def test_a_codebook_may_hold_formulas(fresh, as_, alice):
-    columns = [
-        {"name": "adult", "type": "categorical", "categories": ["true", "false"], "formula": "age >= 18"},
-        {"name": "age", "type": "integer", "edges": [0, 18, 110]},
-    ]
-    url = reverse("columns", args=[fresh.pk])
-    response = as_(alice).post(url, {"codebook": json.dumps({"version": 1, "columns": columns})})
-    assert response.status_code == 302, words(response)
-    fresh.refresh_from_db()
-    for written in ("frictionless", "csvw"):
-        described = to_standard(fresh.universe, {}, written=written)
-        read, _ = from_standard(json.loads(json.dumps(described)))
-        assert Schema.from_json(read).universe == fresh.universe
-    assert described["tableSchema"]["columns"][0]["virtual"] is True
-    copy = as_(alice).get(url, {"codebook": str(fresh.pk)})
-    assert field_value(copy, "form-3-name") == "adult"
+    for lines, said in (
+        (["from,to", "f"], "'line 2' has 1 cells; each line must have two"),
+        (["from,to", "f,a", "f,b"], "'f' is there twice, and differs in line 3"),
+        (["from,to", "f,a" * 200_000], "lookup table: must be at most 500,000 bytes"),
+    ):
+        assert said in words(send({**ADULT, "values": "a", "formula": "recode(sex, {})", "lookup": table(*lines)}))
 
 
 def test_a_table_in_a_database_is_checked_for_the_columns_that_formulas_read(fresh):
@@ -146,9 +103,6 @@ def test_a_release_of_a_made_column_counts_and_says_how_it_was_made(make_dataset
     assert receipt["schema"]["columns"][0]["formula"] == "years_between(born, 2026-01-01)"
     made = "years: made from born, each row's from that row alone, by the formula years_between(born, 2026-01-01)."
     assert made in receipt["rules_in_words"]
-    assert made in " ".join(readme_text(receipt, [], digest="", address="").split())
-    written = csv.DictReader(io.StringIO(dictionary_csv(receipt, answers=["years", "town", "estimate"], notes={})))
-    assert [each["formula"] for each in written][:3] == ["years_between(born, 2026-01-01)"] * 3
     # The same question after the lookup table has changed is not the same any more.
     town["formula"] = town["formula"].replace("Graz", "Vienna")
     services.datasets.declare_universe(dataset=dataset, columns=columns)

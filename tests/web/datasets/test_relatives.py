@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from releases import services
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
-from releases.models import Dataset, Fingerprint, Organisation
+from releases.models import Dataset, Fingerprint
 from tests.web.datasets.conftest import ask_for
 from tests.web.pages import words
 from tests.web.undoing import undone
@@ -32,27 +32,15 @@ def csv(rows, header=tuple(HEADER)):
     return "\n".join(",".join(row) for row in [list(header), *rows]).encode() + b"\n"
 
 
-def without(rows, *places):
-    return [[value for place, value in enumerate(row) if place not in places] for row in rows]
-
-
 HERS = people(1)
 _SHUFFLED = random.Random(3).sample(HERS, len(HERS))
 DISGUISES = {
-    "a trailing space": csv([[value + " " for value in row] for row in HERS[:-1]]),
-    "30.0 for 30": csv([[row[0], row[1] + ".0", *row[2:]] for row in HERS[:-1]]),
-    "capitals": csv([[value.upper() for value in row] for row in HERS[:-1]]),
-    "a dropped column": csv(without(HERS, 4), HEADER[:4]),
-    "no numbers of people": csv(without(HERS, 0), HEADER[1:]),
-    "three dropped columns": csv(without(HERS, 0, 2, 3), ["age", "wage"]),
+    "30.0 for 30, and capitals": csv([[row[0].upper(), row[1] + ".0", row[2].upper(), *row[3:]] for row in HERS[:-1]]),
+    "a dropped column": csv([row[:4] for row in HERS], HEADER[:4]),
     "renamed columns": csv(HERS[:-1], ["a", "age", "sex", "c", "d"]),
-    "columns in another order": csv([row[::-1] for row in HERS[:-1]], HEADER[::-1]),
-    "a dummy column": csv([[*row, str(i * i)] for i, row in enumerate(HERS)], [*HEADER, "dummy"]),
     "three dummy columns": csv([[*row, "x", str(i % 7), str(i * i)] for i, row in enumerate(HERS)], [*HEADER, *"xyz"]),
     "a dummy in place of a column": csv([[str(i * i), *row[1:]] for i, row in enumerate(HERS)]),
     "one more row": csv([*HERS, ["p9999", "30", "male", "town 3", "7000"]]),
-    "one row less": csv(HERS[1:]),
-    "shuffled rows": csv(_SHUFFLED[:-1]),
     "all at once": csv(
         [[row[3] + " ", f"{row[1]}.0", row[4], str(i)] for i, row in enumerate(_SHUFFLED[:-1])], ["a", "age", "b", "c"]
     ),
@@ -127,7 +115,7 @@ def test_how_much_they_have_in_common_is_said_coarsely(compared, his, sofia, as_
 
 
 def test_other_people_with_the_same_columns_and_numbers_are_no_relatives(compared, his, sofia, as_):
-    for seed in range(2, 8):
+    for seed in (2, 3):
         with undone():
             page = page_of(as_(sofia), his(csv(people(seed))))
             assert "Probably the same people" not in page, seed
@@ -150,39 +138,11 @@ def test_few_rows_and_few_kinds_of_rows_are_no_relatives_whoever_is_in_them(ask,
         assert services.recognition.recognised(each.budget, by=sofia) == []
 
 
-def test_nobody_but_reviewers_sees_any_of_it(hers, ask, alice, charlie, sofia, as_):
-    his = ask(charlie, DISGUISES["one more row"])
-    mine = his.budget.datasets.get()
-    names = ("dataset_detail", "columns", "protection", "budget")
-    before = [words(as_(charlie).get(reverse(name, args=[mine.pk]))) for name in names]
-    answer = as_(charlie).get(f"/api/datasets/{mine.pk}").json()
-    services.fingerprints.take_fingerprints()
-    assert len(services.recognition.recognised(his.budget, by=sofia)) == 1
-    assert [words(as_(charlie).get(reverse(name, args=[mine.pk]))) for name in names] == before
-    assert as_(charlie).get(f"/api/datasets/{mine.pk}").json() == answer
-    for person in (alice, charlie):
-        assert as_(person).get(reverse("budget_request", args=[his.pk])).status_code in (403, 404)
-
-
 def test_tables_of_one_budget_are_not_held_against_each_other(compared, his, sofia, as_):
     other = his()
     assert "Probably the same people" in page_of(as_(sofia), compared)
     Dataset.objects.filter(budget=other.budget).update(budget=compared.budget)
     assert "Probably the same people" not in page_of(as_(sofia), compared)
-
-
-def test_the_reviewer_of_a_release_is_told_of_relatives_and_its_owner_is_not(
-    make_dataset, make_draft, charlie, sofia, as_
-):
-    many = b"person,age,sex\n" + b"".join(f"p{i},{18 + i % 47},male\n".encode() for i in range(400))
-    dataset, own = make_dataset(content=many), make_dataset(owner=charlie, content=many + b"p999,30,male\n")
-    services.fingerprints.take_fingerprints()
-    Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.5")
-    release = make_draft(own, epsilon="1")
-    services.releases.submit_release(release=release, key=release.pk, by=charlie, send=False)
-    page = words(as_(sofia).get(reverse("release_request", args=[release.reviews.get().pk])))
-    assert f"Probably the same people: {dataset.title} (alice)" in page
-    assert "alice" not in words(as_(charlie).get(reverse("release_detail", args=[release.pk])))
 
 
 def test_rows_that_were_deleted_are_known_all_the_same(compared, his, alice, sofia, as_):

@@ -6,7 +6,6 @@ import uuid
 from datetime import timedelta
 
 import pytest
-from django.core.management import call_command
 from django.urls import reverse
 from django.utils import timezone
 
@@ -14,8 +13,8 @@ from releases import services
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.errors import InvalidInput
 from releases.ledger import verification
-from releases.models import AuditEvent, Budget, BudgetRequest, Dataset, EntryKind, LedgerEntry, Notice, Organisation
-from tests.web.conftest import COLUMNS, WORKLOAD, person, write_json
+from releases.models import Budget, BudgetRequest, Dataset, EntryKind, LedgerEntry, Notice, Organisation
+from tests.web.conftest import COLUMNS, person
 from tests.web.datasets.conftest import ask_for
 from tests.web.pages import body, masked, words
 from tests.web.undoing import undone
@@ -82,23 +81,13 @@ def test_one_act_joins_the_tables_to_the_budget_there_is_and_grants_nothing_new(
     assert (request.state, request.granted_epsilon, request.budget) == ("approved", "2", dataset.budget)
     assert request.joins == dataset.budget
     assert list(verification.verify(dataset.budget)) == []
-    mine = Dataset.objects.get(owner=charlie)
-    recorded = AuditEvent.objects.filter(actor=sofia).order_by("-pk").values_list("action", "object_id")[:2]
-    assert set(recorded) == {("approve", str(request.pk)), ("join", str(mine.pk))}
-    told = Notice.objects.get(person=charlie)
-    assert told.path == f"/datasets/{mine.pk}/"
-    assert told.text == "You asked for epsilon 3; epsilon 2 was granted.\nThe reviewer wrote: Fine."
-    # Pressed twice, the second says what the first did.
-    assert decide(as_(sofia), request, f"join:{dataset.budget_id}", "Fine.").status_code == 302
 
 
-@pytest.mark.parametrize("name", ["alice", "bob", "charlie"])
-def test_no_upload_gets_a_budget_by_itself(dataset, ingest, request, name):
+def test_no_upload_gets_a_budget_by_itself(dataset, ingest, alice):
     """Neither one that comes later, nor one that was there before a budget was."""
-    owner = request.getfixturevalue(name)
-    again, third = ingest(CSV, owner=owner), ingest(CSV, owner=owner)
+    again, third = ingest(CSV), ingest(CSV)
     assert (again.digest, again.budget) == (dataset.digest, None)
-    protect(again, owner)
+    protect(again, alice)
     assert again.budget != dataset.budget
     third.refresh_from_db()
     assert third.budget is None
@@ -151,13 +140,11 @@ def test_a_reviewer_with_a_stake_in_the_other_table_is_shown_and_answered_the_sa
         with undone():
             request = ask(charlie, content=content)
             services.fingerprints.take_fingerprints()
-            urls = reverse("budget_request", args=[request.pk]), reverse("budget_detail", args=[request.budget_id])
             decisions = ("approve", f"join:{dataset.budget_id}", f"consent:{uuid.uuid4()}")
-            pages = [*map(as_(rita).get, urls), *(decide(as_(rita), request, each, "Why?") for each in decisions)]
+            url = reverse("budget_request", args=[request.pk])
+            pages = [as_(rita).get(url), *(decide(as_(rita), request, each, "Why?") for each in decisions)]
             seen.append([masked(f"{each.status_code} {body(each)}") for each in pages])
             assert "You have a stake in tables with a budget of their own." in seen[-1][0]
-            assert "the very same rows" not in "".join(seen[-1])
-            services.budgets.deny_request(request=request, by=rita, note="No.")
     assert seen[0] == seen[1]
 
 
@@ -172,34 +159,22 @@ def test_an_owner_hears_of_it_only_when_such_a_reviewer_asks(dataset, ask, alice
     asking = "Is charlie one of yours?"
     assert decide(as_(sofia), request, f"consent:{dataset.pk}", asking).status_code == 302
     assert heard.get().text.endswith(asking)
-    assert AuditEvent.objects.filter(action="ask consent", actor=sofia, object_id=str(dataset.pk)).count() == 1
-    request.refresh_from_db()
-    assert request.state == "waiting"
 
 
-def test_one_person_asks_for_so_many_budgets_and_no_more(make_dataset, as_, charlie, settings):
+def test_one_person_asks_for_so_many_budgets_and_no_more(make_dataset, charlie, settings):
     settings.BUDGET_REQUESTS_PER_PERSON = 2
     tables = [make_dataset(owner=charlie, epsilon="", content=CSV + b"x" * n + b",1,male\n") for n in (1, 2, 3)]
     ask_for(tables[0], charlie, "1")
     services.budgets.take_back_request(request=ask_for(tables[1], charlie, "1"), by=charlie)
     with pytest.raises(InvalidInput, match="You have asked for 2 budgets in the last 30 days"):
         ask_for(tables[2], charlie, "1")
-    asked = {"epsilon": "1", "delta": "0.000001", "policy": "zcdp", "reason": "Mine."}
-    page = as_(charlie).post(reverse("budget", args=[tables[2].pk]), asked)
-    assert page.status_code == 400
-    assert "Mine." in body(page)
-    path = f"/api/datasets/{tables[2].pk}/budget-requests"
-    assert as_(charlie).post(path, {"epsilon": "1"}, content_type="application/json").status_code == 400
     BudgetRequest.objects.update(requested_at=timezone.now() - timedelta(days=31))
     ask_for(tables[2], charlie, "1")
 
 
-@pytest.mark.parametrize("first", ["alice", "charlie"])
-def test_of_two_strangers_who_ask_either_may_join_whoever_was_granted_first(ask, alice, charlie, sofia, first):
-    asked = {"alice": ask(alice), "charlie": ask(charlie)}
-    assert asked["alice"].budget != asked["charlie"].budget
-    earlier = asked.pop(first)
-    (later,) = asked.values()
+def test_of_two_strangers_who_ask_one_may_join_whoever_was_granted_first(ask, alice, charlie, sofia):
+    later, earlier = ask(alice), ask(charlie)
+    assert later.budget != earlier.budget
     with pytest.raises(InvalidInput, match="No budget is granted for it yet"):
         join(earlier, later.budget, by=sofia)
     services.budgets.approve_request(request=earlier, by=sofia, epsilon="2")
@@ -209,15 +184,15 @@ def test_of_two_strangers_who_ask_either_may_join_whoever_was_granted_first(ask,
     assert Budget.objects.get().epsilon == "2"
 
 
-def test_a_different_unit_is_refused_and_nothing_is_decided(dataset, ask, charlie, sofia, as_):
+def test_a_different_unit_is_refused_and_nothing_is_decided(dataset, ask, charlie, sofia):
     request = ask(charlie, unit=PrivacyUnit(kind="person", id_column="person", max_rows=2))
     services.fingerprints.take_fingerprints()
     with pytest.raises(InvalidInput, match="does not add up"):
         join(request, dataset.budget, by=sofia)
-    assert decide(as_(sofia), request, "approve").status_code == 400
+    with pytest.raises(services.budgets.RowsKnown):
+        services.budgets.approve_request(request=request, by=sofia)
     request.refresh_from_db()
     assert (request.state, request.budget.is_granted) == ("waiting", False)
-    services.budgets.deny_request(request=request, by=sofia, note="Talk to alice.")
 
 
 def test_a_frozen_request_s_tables_do_not_slip_out_of_the_frost(dataset, ask, charlie, sofia):
@@ -240,10 +215,6 @@ def test_under_the_two_person_rule_the_second_reviewer_agrees_to_what_the_first_
     assert request.budget == dataset.budget
     assert request.note == "I think so."
     assert grants() == 1
-    other = ask(charlie, content=CSV + b"p400,30,male\n")
-    services.budgets.approve_request(request=other, by=sofia)
-    with pytest.raises(InvalidInput, match="must be what sofia approved, a budget of its own"):
-        join(other, dataset.budget, by=rita)
 
 
 def test_a_copy_put_into_a_granted_population_is_shown_to_reviewers_alone_and_stops_its_growth(
@@ -259,21 +230,8 @@ def test_a_copy_put_into_a_granted_population_is_shown_to_reviewers_alone_and_st
     for page, thing in (("budget_detail", own.budget), ("release_request", release.reviews.get())):
         said = "The very same rows: Survey (alice) has the very same rows and spends from another budget."
         assert said in words(as_(sofia).get(reverse(page, args=[thing.pk])))
-    for page in ("dataset_detail", "protection", "budget"):
-        assert "very same rows" not in words(as_(charlie).get(reverse(page, args=[copy.pk])))
     with pytest.raises(InvalidInput, match="has a budget already, for the very same rows"):
         services.budgets.approve_request(request=ask_for(own, charlie, "4"), by=sofia)
-
-
-def test_the_command_line_joins_too(dataset, upload_file, tmp_path, capsys):
-    schema = {"version": 1, "columns": COLUMNS, "unit": PrivacyUnit().to_json(), "neighbours": "add_remove"}
-    given = {"table": upload_file(CSV), "mechanism": "laplace-queries", "epsilon": "1", "budget": "3"}
-    given |= {"schema": write_json(tmp_path / "s.json", schema), "workload": write_json(tmp_path / "w.json", WORKLOAD)}
-    call_command("release", out=tmp_path / "out", **given)
-    assert "nothing new was granted" in capsys.readouterr().err
-    assert grants() == 1
-    assert Budget.objects.get().spent_epsilon == 10**12
-    assert BudgetRequest.objects.get(requested_by__username="operator").state == "approved"
 
 
 def disguised(line):
@@ -337,14 +295,4 @@ def test_whoever_is_granted_a_joint_budget_reads_nothing_of_the_others(dataset, 
     mine = Dataset.objects.get(owner=charlie)
     assert all("of hers" not in page and "epsilon 5" not in page for page in pages_of(as_(charlie), mine))
     as_(charlie).post(reverse("take_back_budget", args=[mine.pk]))
-    assert as_(charlie).post(f"/api/datasets/{mine.pk}/budget-requests/take-back").status_code in (403, 409)
     assert BudgetRequest.objects.filter(requested_by=alice, state="waiting").exists()
-
-
-def test_a_request_after_joining_is_named_after_the_asker_s_own_table(dataset, ask, charlie, sofia):
-    Budget.objects.update(name="Alice's secret survey")
-    join(ask(charlie), dataset.budget, by=sofia)
-    mine = Dataset.objects.get(owner=charlie)
-    more = ask_for(mine, charlie, "4")
-    services.budgets.deny_request(request=more, by=sofia, note="No.")
-    assert all("secret" not in each.title + each.text for each in Notice.objects.filter(person=charlie))

@@ -31,21 +31,6 @@ def test_the_size_of_a_universe_is_told_for_each_mechanism_by_its_own_plan():
     assert not large["Laplace noise on each answer"].why_not
 
 
-def test_a_wide_universe_can_be_held_by_a_mechanism_that_looks_at_few_columns_at_a_time():
-    wide = told_of(*[10] * 40)["Mixture fitted to pairs and triples"]
-    assert (wide.why_not, bool(wide.memory), bool(wide.time)) == ("", True, True)
-    assert "9,000 bins" in told_of(3000, 3000, 3000)["Mixture fitted to pairs and triples"].why_not
-
-
-def test_a_universe_of_many_digits_is_told_in_few():
-    reasons = {title: each.why_not for title, each in told_of(*[5] * 120).items() if each.why_not}
-    # It counts the columns that the questions connect, and no cells.
-    of_columns = reasons.pop("Fit to noisy marginals")
-    assert "connect 120 columns, and the most is 62" in of_columns
-    assert len(reasons) == 6
-    assert all("7.52 × 10^83" in each for each in reasons.values())
-
-
 def test_what_an_answer_sums_is_told_without_counting_it_out():
     universe = universe_of(4, 3)
     for family in (

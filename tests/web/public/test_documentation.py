@@ -1,4 +1,4 @@
-"""The documentation as pages of the site: every page is read, and whatever it leads to is there."""
+"""The documentation as pages of the site, with all that it leads to; and the comparison of four ways."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from urllib.parse import urldefrag, urljoin
 
 import pytest
 from django.contrib.staticfiles import finders
+from django.core.management import call_command
 from django.urls import reverse
 
-from tests.web.pages import body
+from releases.engine.bounds import theory
+from releases.engine.domain.privacy import NeighbouringRelation
+from releases.planning import methods
+from tests.web.pages import body, field_value, words
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 #: Written by hand, and of use to people of the site.
@@ -49,12 +53,43 @@ def test_every_link_and_picture_of_every_page_leads_somewhere(client, shown):
     assert led, "pages lead to one another"
 
 
-def test_nothing_of_the_markdown_is_left_on_a_page(shown):
-    for address, text in shown.items():
-        main = re.sub(r"<(pre|code)\b.*?</\1>", "", text.split("<main")[1].split("</main>")[0], flags=re.DOTALL)
-        assert not re.search(r"\]\(|&lt;!--|\*\*|^#|\$\\|```", main, flags=re.MULTILINE), address
-
-
 def test_what_is_no_page_of_the_documentation_is_not_found(client, db):
     for page in ("BENCHMARKS", "../README", "guide/index", "nothing", "guide"):
         assert client.get(f"/documentation/{page}/").status_code == 404
+
+
+# The comparison of four ways
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "page"),
+    [(None, "four_ways.md"), ("add_remove", "four_ways_private_n.md")],
+    ids=["public", "private"],
+)
+def test_the_comparison_of_four_ways_in_docs_is_what_the_command_writes(tmp_path, capsys, neighbours, page):
+    call_command("ways", out=tmp_path, neighbours=neighbours)
+    written = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert len(written) == 5
+    for name, content in written.items():
+        assert (DOCS / name).read_text() == content, f"{name} is out of date: run manage.py ways"
+    assert page in capsys.readouterr().out
+
+
+@pytest.mark.django_db
+def test_the_page_of_the_four_ways_begins_with_the_sample_s_numbers_and_refuses_what_breaks_a_rule(as_, charlie):
+    ways, changed = as_(charlie), {NeighbouringRelation.REPLACE: "110", NeighbouringRelation.ADD_REMOVE: "55"}
+    for neighbours, rows_changed in changed.items():
+        shown = ways.get(reverse("ways"), {"neighbours": neighbours.value})
+        assert field_value(shown, "changed") == rows_changed
+        for each in theory.bounds(methods.sample_numbers(neighbours)):
+            assert f"±\u00a0{methods.count_text(each.alpha)}" in body(shown)
+    for typed, message in (
+        ({"rows": "9" * 5000}, "at most 120 characters"),
+        ({"cells": "1"}, "cells: 1 must be a whole number from 2 to 10^100"),
+        ({"queries": "5", "changed": "6"}, "changed: 6 must be a whole number from 1 to 5"),
+        ({"epsilon": "1,5"}, "epsilon: '1,5' must be a decimal number with a point"),
+    ):
+        shown = ways.get(reverse("ways"), typed)
+        assert shown.status_code == 400
+        assert message in words(shown)
+        assert all(field_value(shown, name) == value for name, value in typed.items())

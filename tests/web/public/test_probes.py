@@ -7,8 +7,7 @@ from datetime import timedelta
 
 import pytest
 from celery import current_app
-from django.contrib.sessions.models import Session as BrowserSession
-from django.db import connection, connections
+from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -17,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from releases import services
 from releases.middleware import probes
-from releases.models import AuditAction, AuditEvent, Budget, BudgetRequest, Release, ReleaseRequest, Session, Upload
+from releases.models import AuditAction, AuditEvent, BudgetRequest, Release, ReleaseRequest, Session, Upload
 
 pytestmark = pytest.mark.django_db
 
@@ -59,17 +58,6 @@ def test_a_part_that_fails_is_named_and_nothing_else_is_told(client, monkeypatch
     assert "secret" not in caplog.text
 
 
-def test_a_database_that_is_away_is_noticed(client, monkeypatch):
-    def away(*_):
-        raise connections["default"].Database.OperationalError("no route to host")
-
-    monkeypatch.setattr(connections["default"], "cursor", away)
-    answer = client.get("/readyz")
-    assert answer.status_code == 503
-    assert answer.json()["database"] == answer.json()["migrations"] == "failing"
-    assert answer.json()["marks"] == "ok"
-
-
 def test_a_migration_that_was_not_applied_a_broker_and_a_cache_that_are_away_are_noticed(client, settings, monkeypatch):
     MigrationRecorder(connection).record_unapplied("releases", "0022_mixed_orders")
     away, backend = "redis://127.0.0.1:1/0", "django.core.cache.backends.redis.RedisCache"
@@ -101,21 +89,6 @@ def test_metrics_are_for_whoever_shows_the_token_and_without_one_in_the_settings
         assert (answer.status_code, answer["WWW-Authenticate"], answer.content) == (401, "Bearer", b"")
         settings.METRICS_TOKEN = ""
         assert as_(sofia).get("/metrics", headers=headers).status_code == 404
-
-
-def test_the_queue_is_told_by_its_length_and_the_age_of_its_oldest(figures, make_queued, dataset, sofia):
-    assert figures()["dpweb_queue_length",] == figures()["dpweb_queue_oldest_seconds",] == 0
-    first, second = make_queued(dataset, epsilon="0.1"), make_queued(dataset, epsilon="0.1")
-    for release, hours in ((first, 3), (second, 2)):
-        Release.objects.filter(pk=release.pk).update(submitted_at=timezone.now() - timedelta(hours=hours))
-    found = figures()
-    assert found["dpweb_queue_length",] == 2
-    assert 3 * 3600 <= found["dpweb_queue_oldest_seconds",] < 3 * 3600 + 600
-    # Nobody need get up at night for what a reviewer has stopped.
-    Budget.objects.update(is_frozen=True)
-    found = figures()
-    assert (found["dpweb_queue_length",], found["dpweb_queue_held",]) == (0, 2)
-    assert found["dpweb_queue_oldest_seconds",] == 0
 
 
 def test_what_waits_and_what_was_tried_and_refused_is_counted_from_the_database(
@@ -162,19 +135,6 @@ def test_the_figures_are_the_same_for_every_table(figures, make_queued, make_dat
     many, before = told(header + b"".join(row % i for i in range(500)))
     assert {key: value for key, value in few.items() if value} == {("dpweb_attempts_total", "release"): 1}
     assert many == few
-
-
-def test_asking_costs_the_same_however_much_there_is(figures, make_queued, dataset, client):
-    figures()
-    with CaptureQueriesContext(connection) as few:
-        figures()
-    for _ in range(5):
-        make_queued(dataset, epsilon="0.01")
-    with CaptureQueriesContext(connection) as many:
-        figures()
-    assert len(few) == len(many) <= 14
-    assert not any("releases_dataset" in query["sql"] and "columns" in query["sql"] for query in many)
-    assert not BrowserSession.objects.exists()
 
 
 @pytest.mark.parametrize("address", ["/healthz", "/readyz", "/metrics"])

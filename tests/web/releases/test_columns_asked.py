@@ -17,7 +17,7 @@ from releases.models import Release, Session
 from releases.publication import files
 from releases.services.datasets import table_path
 from tests.web.conftest import COLUMNS
-from tests.web.pages import link, words
+from tests.web.pages import link
 
 pytestmark = pytest.mark.django_db
 
@@ -62,26 +62,6 @@ def test_a_table_of_two_columns_counts_the_rows_that_have_both_and_a_sum_those_t
     assert estimates(publish({"sum": ["age"]}, mechanism="laplace-numbers")) == pytest.approx([90], abs=20)
 
 
-def test_synthetic_rows_and_the_universe_are_of_the_columns_asked_about(publish):
-    receipt = publish({"marginal": ["sex"]}, mechanism="laplace-histogram").result["receipt"]
-    assert (receipt["universe_size"], receipt["synthetic_columns"], receipt["synthetic_rows"]) == (2, ["sex"], 3)
-    assert [each["name"] for each in receipt["schema"]["columns"]] == ["sex"]
-
-
-def test_two_releases_are_held_against_each_other_where_they_count_the_same_rows(publish, dataset, alice, as_):
-    services.datasets.declare_universe(dataset=dataset, columns=[*COLUMNS, TOWN], by=alice)
-    dataset.refresh_from_db()
-    by_age, with_town, with_sex = (
-        publish({"marginal": ["age"]}, {"marginal": ["age", other]} if other else {"marginal": ["age"]})
-        for other in ("", "town", "sex")
-    )
-    # Any town counts, so age means the same beside it; a sex that is not declared leaves a row out.
-    for other, differ in ((with_town, False), (with_sex, True)):
-        shown = as_(alice).get(link("compare_releases", by_age), {"other": other.pk})
-        assert shown.context["page"].may_count_other_rows is differ
-        assert ("both bounds hold at once" in words(shown)) is not differ
-
-
 def test_which_of_a_person_s_rows_count_follows_from_all_columns(make_declared, publish, alice, as_):
     rows = b"person,age,sex,town\n" + b"".join(b"%d,30,male,a\n" % each for each in range(9))
     unit = PrivacyUnit(kind="person", id_column="person", max_rows=2)
@@ -103,41 +83,12 @@ def test_a_certificate_measures_against_the_rows_that_the_release_counted(publis
     assert [each["name"] for each in certificate.result["receipt"]["schema"]["columns"]] == ["age"]
 
 
-def test_another_column_declared_since_leaves_a_release_as_certifiable_as_it_was(publish, dataset, alice):
-    release = publish({"marginal": ["age"]})
-    services.datasets.declare_universe(dataset=dataset, columns=[COLUMNS[0], TOWN], by=alice)
-    release.dataset.refresh_from_db()
-    assert not services.certificates.plan_certificate(of=Release.objects.get(pk=release.pk), epsilon="1").infeasible
-    services.datasets.declare_universe(dataset=dataset, columns=[TOWN], by=alice)
-    with pytest.raises(services.release_inputs.Refusal, match="have changed since"):
-        services.release_inputs.certifiable(Release.objects.get(pk=release.pk))
-
-
-# Sessions
-
-
-@pytest.fixture
-def plan_session(dataset, alice, as_):
-    """The page that plans a session, with these columns ticked."""
-
-    def send(*columns, method="get"):
-        given = {"epsilon": "90", "beta": "0.05", "questions": "5", "population": "5", "columns": list(columns)}
-        return getattr(as_(alice), method)(link("new_session", dataset), given)
-
-    return send
-
-
-def test_a_session_is_planned_over_the_declared_columns_that_can_be_asked_about(plan_session):
-    # In declared order; none ticked are all.
-    for ticked, found in ((["sex"], "sex"), (["sex", "age"], "age, sex"), ([], "age, sex")):
-        assert plan_session(*ticked).context["planned"].columns == found
-    refused = plan_session("town")
-    assert refused.status_code == 400
-    assert "Columns: town is not declared in this dataset." in words(refused)
-
-
-def test_a_session_counts_the_rows_of_its_columns_and_knows_no_other(plan_session, carry_out, alice, opens_tables):
-    assert plan_session("sex", method="post").status_code == 302
+def test_a_session_counts_the_rows_of_its_columns_and_knows_no_other(dataset, carry_out, as_, alice, opens_tables):
+    in_order = services.sessions.columns_of_session
+    assert (in_order(dataset.universe, ["sex", "age"]), in_order(dataset.universe, [])) == (("age", "sex"),) * 2
+    given = {"epsilon": "90", "beta": "0.05", "questions": "5", "population": "5", "columns": ["sex"]}
+    assert as_(alice).post(link("new_session", dataset), given | {"columns": ["town"]}).status_code == 400
+    as_(alice).post(link("new_session", dataset), given)
     release, session = carry_out(Release.objects.get()), Session.objects.get()
     services.sessions.ask_session(session=session, query={"sex": ["male"]}, by=alice)
     schema = services.sessions.plan_of_session(session).schema

@@ -1,17 +1,13 @@
-"""Every kind of question through everything the web does with it, and that one file of each side knows it."""
+"""Every kind of question through everything the web does with it."""
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
 from fractions import Fraction
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet
 import pytest
-from django.conf import settings
 from django.template.loader import render_to_string
 
 from releases.display.error_messages import place_in_words
@@ -47,9 +43,6 @@ EXAMPLES = {
     **{kind: [question] for kind, _, question in ASKED},
     "largest_error": [{"largest_error": LARGEST_ERROR}],
 }
-#: Words of the workload format that mean other things as well: a codebook's categories, SQL's sums, a mechanism's
-#: threshold, the ends of a column, surveys of people who answer on a page.
-ALSO_MEAN_OTHERS = {"sum", "range", "categories", "threshold", "survey"}
 
 
 def schema():
@@ -135,31 +128,3 @@ def test_a_result_is_shown(kind, tmp_path):
         assert each.chosen in page or each.estimate in page
     receipt = {"answers": len(shown.answers), "bound": {"proof": Proof.BEFORE.value, "beta": "1/20"}}
     assert headline(plan.workload, files.reader(tmp_path), receipt, {}).endswith(".")
-
-
-@pytest.mark.parametrize("word", sorted(set(statistics_by_word()) - ALSO_MEAN_OTHERS))
-def test_one_file_of_the_engine_and_one_of_the_web_name_a_kind(word):
-    """Cases of verification are tests; a migration keeps the names of its day."""
-    named = defaultdict(list)
-    root = Path(settings.BASE_DIR) / "releases"
-    for path in root.rglob("*.py"):
-        place = path.relative_to(root).as_posix()
-        if place.startswith(("migrations/", "engine/verification/", "management/")):
-            continue
-        if re.search(rf"[\"']{word}[\"']", path.read_text()):
-            named["engine" if place.startswith("engine/") else "web"].append(place)
-    kind = statistics_by_word()[word].kind
-    assert named["engine"] == [f"engine/workload/kinds/{kind}.py"]
-    assert named["web"] == [f"questions/kinds/{kind}.py"]
-
-
-def test_the_web_asks_a_kind_and_does_not_test_for_it():
-    """No `isinstance` on a statistic outside of the kinds, but for the page that learns a range."""
-    names = "|".join(each.__name__ for each in statistics_by_word().values())
-    root = Path(settings.BASE_DIR) / "releases"
-    found = [
-        path.relative_to(root).as_posix()
-        for path in root.rglob("*.py")
-        if not path.is_relative_to(root / "engine") and re.search(rf"isinstance\([^\n]*\b({names})\b", path.read_text())
-    ]
-    assert found == ["views/datasets/learning.py"]

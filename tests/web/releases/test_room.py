@@ -1,10 +1,9 @@
-"""What still fits a budget, and what a release would close: said where one decides, and true of the ledger."""
+"""What a release leaves of the budget, what it would close, and what epsilon and a bound mean in words."""
 
 from __future__ import annotations
 
-import re
-import uuid
 from fractions import Fraction
+from math import exp
 
 import pytest
 
@@ -13,20 +12,15 @@ from releases.engine.accounting.accountant import Price
 from releases.engine.accounting.calibration import zcdp_budget
 from releases.engine.accounting.events import DiscreteGaussianEvent, PureEvent
 from releases.engine.accounting.filters import Caps, Policy, Totals, admits, amounts
-from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
-from releases.ledger import ledger, refusals
+from releases.ledger import refusals
 from releases.ledger.capacity import closed_by, room
 from releases.models import Budget
 from releases.planning import comparison
-from tests.web.pages import link
+from releases.planning.epsilon_meaning import belief_after
+from tests.web.pages import link, words
+from tests.web.steps import charge
 
-ROW = {"unit": PrivacyUnit(), "neighbours": NeighbouringRelation.ADD_REMOVE}
 MILLIONTH = Fraction(1, 10**6)
-
-
-def charge(dataset, by, event, delta=Fraction(0)):
-    release = services.releases.draft_release(dataset=dataset, by=by)
-    ledger.charge(release=release, **ROW, events=[event], delta=delta, key=uuid.uuid4(), actor=by)
 
 
 @pytest.mark.django_db
@@ -34,16 +28,16 @@ def charge(dataset, by, event, delta=Fraction(0)):
 @pytest.mark.parametrize("epsilon", ["0.5", "1"])
 def test_as_many_releases_are_charged_as_the_table_says_and_no_more(make_dataset, alice, kind, epsilon):
     dataset = make_dataset(epsilon="4")
-    charge(dataset, alice, PureEvent(epsilon=Fraction(1)))
+    charge(dataset, "1", alice)
     budget = Budget.objects.get()
     (said,) = (getattr(each, kind) for each in room(budget.totals, budget.caps) if each.epsilon == epsilon)
     delta = Fraction(0) if kind == "laplace" else Fraction(comparison.first_delta(budget))
     variance = 1 / (2 * zcdp_budget(epsilon=Fraction(epsilon), delta=delta).rho) if delta else None
     event = DiscreteGaussianEvent(noise_variance=variance) if delta else PureEvent(epsilon=Fraction(epsilon))
     for _ in range(said):
-        charge(dataset, alice, event, delta)
+        charge(dataset, event, alice, delta=delta)
     with pytest.raises(refusals.InsufficientBudget):
-        charge(dataset, alice, event, delta)
+        charge(dataset, event, alice, delta=delta)
 
 
 def test_a_budget_for_pure_releases_has_no_room_for_gaussian_noise_and_more_than_a_thousand_are_not_counted():
@@ -71,12 +65,21 @@ def test_what_a_release_closes_is_said_in_one_sentence_and_nothing_where_it_clos
 
 
 @pytest.mark.django_db
-def test_what_still_fits_and_what_a_release_closes_is_said_where_one_decides(as_, alice, make_dataset, make_draft):
-    release = make_draft(make_dataset(epsilon="2"), epsilon="1.5")
-    compared = as_(alice).get(link("compare", release))
-    assert compared.context["fits"] == room(Totals(), Budget.objects.get().caps)
-    # Outside of what is folded away.
-    outside = re.sub(r"<details.*?</details>", "", compared.content.decode(), flags=re.DOTALL)
-    assert "After this release, releases of epsilon" in outside
-    fits = as_(alice).get(link("confirm", release)).context["page"].fits
-    assert [(each.epsilon, each.laplace) for each in fits] == [("0.1", 5), ("0.5", 1), ("1", 0)]
+def test_what_is_left_really_fits_and_no_more_does(dataset, make_draft):
+    plan = services.releases.plan_of(release=make_draft(dataset, epsilon="0.3"))
+    (row,) = comparison.compared([plan], Budget.objects.get())
+    assert (row.leaves.amount, row.leaves.more) == ("epsilon 1.7", 5)
+    assert row.leaves.more_text == "about 5 more releases like this fit"
+
+
+@pytest.mark.parametrize(("prior", "epsilon"), [(0.01, 3.0), (0.5, 0.1)])
+def test_the_belief_that_is_shown_is_the_highest_that_epsilon_allows(prior, epsilon):
+    highest = prior * exp(epsilon) / (prior * exp(epsilon) + 1 - prior)
+    shown = belief_after(Fraction(str(prior)), Fraction(str(epsilon)))
+    assert float(shown.rstrip("%")) == pytest.approx(100 * highest, rel=0.005)
+
+
+@pytest.mark.django_db
+def test_confirm_says_what_is_booked_to_the_last_digit(dataset, make_draft, as_, alice):
+    page = as_(alice).get(link("confirm", make_draft(dataset, epsilon="0.12345678912")))
+    assert "epsilon 0.123457 exactly: epsilon 0.12345678912; or rho 0.00" in words(page)

@@ -7,12 +7,10 @@ import json
 import pytest
 
 from releases import services
-from releases.engine.domain.universe import Schema
 from releases.engine.workload.statistic import offered_words
-from releases.forms.statistics import StatisticForm
 from releases.questions.base import offered_statistics
 from tests.web.pages import body, field_value, inline_code, link, words
-from tests.web.releases.conftest import posted, queries
+from tests.web.releases.conftest import queries
 
 pytestmark = pytest.mark.django_db
 
@@ -29,7 +27,6 @@ CONTENT = b"age,income,sex,tea,rice\n" + b"30,1200.5,male,yes,no\n" * 40
 #: For each kind what is filled in, and the question that it is.
 ASKED = [
     ("sum", {"columns": ["age", "income"]}, {"sum": ["age", "income"]}),
-    ("mean", {"columns": ["income"]}, {"mean": ["income"]}),
     ("second_moments", {"columns": ["age", "income"]}, {"second_moments": ["age", "income"]}),
     (
         "votes",
@@ -37,16 +34,10 @@ ASKED = [
         {"votes": {"columns": ["tea", "rice"], "category": "yes", "ballots": 2}},
     ),
     ("mean", {"columns": ["income"], "by": "sex, tea"}, {"mean": {"columns": ["income"], "by": ["sex", "tea"]}}),
-    ("sum", {"columns": ["age", "income"], "by": "sex"}, {"sum": {"columns": ["age", "income"], "by": ["sex"]}}),
     (
         "mean",
         {"columns": ["income"], "by": "sex", "weighted_by": "age", "cap": "50"},
         {"mean": {"columns": ["income"], "by": ["sex"], "weighted_by": {"column": "age", "cap": 50}}},
-    ),
-    (
-        "sum",
-        {"columns": ["age"], "weighted_by": "income", "cap": "2.5"},
-        {"sum": {"columns": ["age"], "weighted_by": {"column": "income", "cap": 2.5}}},
     ),
     (
         "weighted_count",
@@ -60,13 +51,8 @@ ASKED = [
     ("quantile", {"column": "income", "at": "0.90"}, {"quantile": {"column": "income", "at": "0.9"}}),
     (
         "quantiles",
-        {"column": "income", "at": "0.25, 0.5, 0.75"},
-        {"quantiles": {"column": "income", "at": ["0.25", "0.5", "0.75"]}},
-    ),
-    (
-        "quantiles",
-        {"column": "age", "at": "0.5", "by": "sex"},
-        {"quantiles": {"column": "age", "at": ["0.5"], "by": "sex"}},
+        {"column": "age", "at": "0.25, 0.5", "by": "sex"},
+        {"quantiles": {"column": "age", "at": ["0.25", "0.5"], "by": "sex"}},
     ),
     ("range", {"column": "income", "inside": "0.98"}, {"range": {"column": "income", "inside": "0.98"}}),
     ("categories", {"column": "sex"}, {"categories": "sex"}),
@@ -120,68 +106,33 @@ def test_a_statistic_is_asked_and_shown_again(visit, blank, kind, typed, questio
     assert inline_code(again) == []
 
 
-#: For each kind what breaks a rule of it, and what is said.
+#: What breaks a rule of a kind, and what is said.
 BROKEN = [
     ("sum", {}, "columns: nothing was chosen; must name declared columns"),
     ("sum", {"columns": ["sex"]}, "columns: 'sex' must be a column of the fitting kind"),
-    ("votes", {"columns": ["tea"], "ballots": "1"}, "Category that is counted: nothing was typed"),
     (
         "votes",
         {"columns": ["tea", "sex"], "category": "yes", "ballots": "1"},
         "Category that is counted: 'yes' must be a category of every column; sex has none such",
     ),
-    (
-        "votes",
-        {"columns": ["tea", "rice"], "category": "yes", "ballots": "3"},
-        "Ballots a row has, at most: 3 must be a whole number from 1 to 2",
-    ),
-    ("most_common", {"k": "1"}, "column: nothing was chosen; must name a declared column"),
-    ("most_common", {"column": "sex", "k": "9"}, "How many of them: 9 must be a whole number from 1 to 2"),
     ("most_common", {"column": "sex", "k": "²"}, "How many of them: '²' must be a whole number from 1 to 2"),
-    (
-        "strongest_associations",
-        {"columns": ["age", "sex", "tea"], "k": "3"},
-        "How many pairs: 3 must be a whole number from 1 to 2",
-    ),
     (
         "strongest_associations",
         {"columns": ["age", "sex"], "k": "1"},
         "Among these columns: '2 columns' must be at least 3; of two, ask for the counts of both",
     ),
     ("quantile", {"column": "age", "at": "1"}, "Share of the rows: '1' must be above 0 and below 1"),
-    ("quantile", {"column": "age", "at": "0,5"}, "Share of the rows: '0,5' must be a number"),
-    ("largest_count", {"counts": [MEN]}, "Largest of several counts: 1 must hold at least two predicates"),
-    ("largest_count", {"counts": ["{"]}, "The count is not JSON"),
     ("largest_count", {"counts": [MEN, '{"sex": ["x"]}']}, "Count, sex: 'x' must be one of female, male"),
-    ("threshold", {"above": "5", "answers": "1"}, "The counts: [] must be a list of predicates"),
     ("threshold", {"counts": [MEN], "above": "", "answers": "1"}, "Threshold, in rows: nothing is given; must be"),
-    ("threshold", {"counts": [MEN], "above": "5", "answers": "2"}, "Stop after so many above: 2 must be"),
 ]
 
 
 @pytest.mark.parametrize(("kind", "typed", "message"), BROKEN)
-def test_a_broken_rule_is_named_at_its_field(kind, typed, message):
-    universe = Schema.from_json({"version": 1, "columns": COLUMNS}).universe
-    form, place = StatisticForm(offered_statistics()[kind], posted(typed), universe=universe), message.split(":")[0]
-    assert not form.is_valid()
-    named = [name for name, field in form.fields.items() if place in (name, field.label)]
-    ((field, (said,)),) = form.errors.items()
-    assert field in (named or [form.kind.fields[0].name])
-    assert message in said
-
-
-@pytest.mark.parametrize(("kind", "typed", "message"), BROKEN[::5])
-def test_a_broken_rule_is_said_on_the_page_and_nothing_typed_is_lost(visit, blank, kind, typed, message):
+def test_a_broken_rule_is_said_at_its_field_and_nothing_typed_is_lost(visit, blank, kind, typed, message):
     response = visit(kind, {"action": "ask", **typed})
     assert response.status_code == 400
     assert message in words(response)
     for name, value in typed.items():
         if isinstance(value, str) and name not in ("column", "weighted_by"):
             assert field_value(response, name) == value
-    assert queries(blank) is None
-
-
-def test_an_unknown_kind_or_button_asks_nothing(visit, blank):
-    assert visit("nonsense").context["wants"].want == ""
-    assert visit("nonsense", {"action": "ask"}).status_code == 400
     assert queries(blank) is None

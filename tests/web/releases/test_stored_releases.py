@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from django.db import DatabaseError, connection, transaction
-from django.test.utils import CaptureQueriesContext
+from django.db import DatabaseError, transaction
 
 from releases import services
 from releases.models import CERTIFICATE, CHECK, KINDS, PLAIN, SESSION, Release
@@ -12,7 +11,6 @@ from releases.models.release_contents import ReleasePlan, ReleaseQuestions, Rele
 from releases.planning.column_checks import planned_check
 from releases.services.execution import _EXECUTORS
 from releases.views.releases.kinds import _PAGES
-from tests.web.pages import link
 
 pytestmark = pytest.mark.django_db
 ROWS = (ReleaseQuestions, ReleasePlan, ReleaseResult)
@@ -64,14 +62,3 @@ def test_a_result_is_never_taken_away(published):
     with pytest.raises(DatabaseError), transaction.atomic():
         Release.objects.change(result=None)
     assert numbers() == [1, 1, 1]
-
-
-def test_a_budget_s_page_reads_the_results_of_its_releases_at_once(make_dataset, make_draft, carry_out, as_, sofia):
-    dataset = make_dataset(epsilon="10")
-    asked = []
-    for _ in range(3):
-        carry_out(make_draft(dataset))
-        with CaptureQueriesContext(connection) as queries:
-            as_(sofia).get(link("budget_detail", dataset.budget))
-        asked.append(sum('"releases_releaseresult"."content"' in each["sql"] for each in queries))
-    assert asked == [1, 1, 1]

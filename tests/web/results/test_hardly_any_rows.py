@@ -8,10 +8,7 @@ import re
 import pyarrow.parquet
 import pytest
 
-from releases import services
 from releases.engine.domain.universe import NO_NUMBER, Schema
-from releases.engine.errors import InvalidInput
-from releases.models import Dataset
 from releases.presentation.results.answers import Wish
 from releases.presentation.results.result_page import result_page
 from releases.publication import files
@@ -58,28 +55,22 @@ def test_a_table_that_was_read_says_how_many_rows_counted_and_is_offered_to_be_m
 ):
     release = release_of(epsilon="1.9")
     page = result_page(release, wish=Wish())
-    assert not page.is_all_near_zero
-    assert page.may_leave_out == ()
+    assert (page.is_all_near_zero, page.may_leave_out) == (False, ())
     assert actions(as_(alice), release)[0] == ("", "Make public")
-    assert ("", "Correct the columns") not in actions(as_(alice), release)
     total = release.result["receipt"]["total"]["estimate"]
-    assert 100 < total < 300
     said = f"About {total:,.0f} rows counted. How many were left out is not known."
-    page = body(as_(alice).get(link("release_detail", release)))
-    assert page.index(said) < page.index('id="answers"')
-    readme = readme_text(release.result["receipt"], [], digest="", address="")
-    assert said in " ".join(readme.split())
+    assert said in body(as_(alice).get(link("release_detail", release)))
+    assert said in " ".join(readme_text(release.result["receipt"], [], digest="", address="").split())
 
 
 @pytest.mark.parametrize(
     ("mechanism", "query", "is_known"),
     [
         ("laplace-queries", {"marginals": 1}, True),
-        ("laplace-queries", {"count": {"sex": ["male"]}}, False),
         ("laplace-numbers", {"mean": ["age"]}, True),
         ("exponential-quantile", {"median": "age"}, False),
     ],
-    ids=["a table", "a count", "a mean", "a median"],
+    ids=["a table", "a mean", "a median"],
 )
 def test_a_number_of_rows_is_named_only_where_one_was_released(
     dataset, make_draft, carry_out, mechanism, query, is_known
@@ -87,14 +78,6 @@ def test_a_number_of_rows_is_named_only_where_one_was_released(
     said = counted_in_words(carry_out(make_draft(dataset, query, mechanism=mechanism)).result["receipt"])
     assert bool(re.search(r"\d", said)) is is_known
     assert said.endswith("How many were left out is not known." if is_known else "is not known.")
-
-
-@pytest.mark.parametrize("query", [{"marginals": 1}, {"count": {"sex": ["male"]}}], ids=["a table", "a count"])
-def test_a_declaration_that_drops_no_row_says_so(make_declared, make_draft, carry_out, query):
-    caught = {"name": "sex", "type": "categorical", "categories": ["female", "male", "other"], "outside": "other"}
-    receipt = carry_out(make_draft(make_declared([caught]), query)).result["receipt"]
-    assert rules_that_drop(receipt) == []
-    assert "no rule leaves" in counted_in_words(receipt).lower()
 
 
 def test_a_row_that_belongs_to_nobody_is_among_what_can_be_left_out():
@@ -154,48 +137,3 @@ def test_synthetic_rows_have_no_value_there_and_count_as_the_answers_do(counted_
     table = files.synthetic_marginals(folder / "synthetic.parquet", schema.universe)(("age",))
     assert table[-1] == ages.null_count
     assert release.result["receipt"]["synthetic_beside"]["outside"] == 0
-    written = (folder / "synthetic.csv").read_text().splitlines()[1:]
-    assert sum("" in line.split(",") for line in written) == ages.null_count
-    assert set(services.release_inputs.certifiable(release)) == {"synthetic rows", "released answers", "both"}
-
-
-@pytest.mark.parametrize(
-    ("query", "mechanism"),
-    [
-        ({"prefix": "age"}, "laplace-queries"),
-        ({"mean": ["age"]}, "laplace-numbers"),
-        ({"median": "age"}, "exponential-quantile"),
-    ],
-    ids=["running totals", "a mean", "a median"],
-)
-def test_where_numbers_are_ordered_or_added_up_rows_without_one_are_left_out_and_it_is_said(
-    counted_apart, query, mechanism
-):
-    release = counted_apart(query, mechanism=mechanism)
-    rules = rules_that_drop(release.result["receipt"])
-    assert [rule for rule in rules if "age" in rule]
-    if "prefix" in query:
-        assert max(counts_of(release).values()) == pytest.approx(ROWS / 2, abs=3)
-        assert NO_NUMBER not in counts_of(release)
-        assert set(services.release_inputs.certifiable(release))
-
-
-def test_rows_without_a_number_can_be_asked_for_but_not_beside_running_totals(half, make_draft, counted_apart):
-    release = counted_apart({"count": {"age": [NO_NUMBER], "sex": ["female", "male"]}})
-    assert release.result["receipt"]["answers"] == 1
-    with pytest.raises(InvalidInput, match="must be one of"):
-        make_draft(half, {"prefix": "age"}, {"count": {"age": [NO_NUMBER]}})
-
-
-def test_a_column_declared_in_the_browser_counts_them_unless_a_person_leaves_them_out(make_dataset, as_, alice):
-    dataset = make_dataset(content=HALF)
-    address = link("columns", dataset)
-    page = body(as_(alice).get(address))
-    fields = dict(re.findall(r'name="(form-\d+-name|form-TOTAL_FORMS|form-INITIAL_FORMS)" value="([^"]*)"', page))
-    at = next(name.split("-")[1] for name, value in fields.items() if value == "age")
-    for rule, kept in (("", NO_NUMBER), ("drop", "")):
-        typed = {f"form-{at}-kind": "integer", f"form-{at}-values": "0, 50, 100", f"form-{at}-missing_rule": rule}
-        assert as_(alice).post(address, {**fields, **typed}).status_code == 302
-        assert Dataset.objects.get(pk=dataset.pk).universe["age"].missing_as == kept
-        shown = body(as_(alice).get(address))
-        assert ('<option value="drop" selected' in shown) is (rule == "drop")

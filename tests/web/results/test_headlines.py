@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import date, datetime
 
 import pytest
 from hypothesis import given
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 
 from releases.engine.domain.universe import Schema
 from releases.engine.workload.parsing import read_question
-from releases.engine.workload.questions import dates_of
 from releases.questions.base import kind_of
 from releases.questions.headline import Released
 
@@ -88,21 +86,10 @@ def test_the_bins_that_are_said_to_hold_the_median_hold_it(drawn):
     ("question", "answers", "sentence"),
     [
         (
-            {"mean": ["age"]},
-            [Released(label="age", estimate=40.44, lower=40.312, upper=40.567)],
-            "The average age is about 40.44 years; the true value lies between 40.31 and 40.57 years",
-        ),
-        (
             {"median": "age"},
             [Released(label="age", estimate=53, lower=51, upper=55)],
             "Half of the rows have age 53 years or less; the true median lies between 51 and 55 years",
         ),
-        (
-            {"quantile": {"column": "age", "at": "0.9"}},
-            [Released(label="age", estimate=70, lower=70, upper=70)],
-            "90% of the rows have age 70 years or less; the true value is 70 years",
-        ),
-        ({"median": "age"}, [Released(label="age", chosen="53")], "About half of the rows have age 53 years or less"),
         (
             {"sum": ["age"]},
             [Released(label="age", estimate=1234567.0, lower=1230000.2, upper=1239000.1)],
@@ -113,60 +100,7 @@ def test_the_bins_that_are_said_to_hold_the_median_hold_it(drawn):
             [Released(label="lowest", chosen="3"), Released(label="highest", chosen="78")],
             "About 98% of the rows have age from 3 to 78 years",
         ),
-        (
-            {"count": {"region": ["north"]}},
-            [Released(label="north", estimate=48, lower=45, upper=51)],
-            "“region: north”: about 48 rows; the true number lies between 45 and 51",
-        ),
-        ({"categories": "region"}, [], "No value of region was found besides the declared ones"),
     ],
 )
 def test_a_headline_is_in_plain_words_and_in_the_column_s_unit(question, answers, sentence):
     assert said(question, answers, unit="years") == sentence
-
-
-def test_of_several_quantiles_the_one_nearest_to_the_middle_is_said():
-    question = {"quantiles": {"column": "age", "at": ["0.1", "0.5", "0.9"]}}
-    assert said(question, [Released(label="age", estimate=53, lower=51, upper=55)]).startswith("Half of the rows")
-
-
-DATED = Schema.from_json(
-    {
-        "version": 1,
-        "columns": [
-            {"name": "seen", "type": "date", "first": "2019-01-01", "last": "2022-12-31", "by": "year"},
-            {"name": "at", "type": "datetime", "first": "2019-01-01", "last": "2022-12-31", "by": "year"},
-            COLUMNS[0],
-        ],
-    }
-)
-
-
-def said_of(question, *moments):
-    asked = read_question({"version": 1, "queries": [question]}, DATED.universe)
-    dates = dates_of(asked)
-    answers = [
-        Released(label=label, **dict(zip(("lower", "estimate", "upper"), map(dates.number, each), strict=True)))
-        for label, each in zip(LABELS, moments, strict=False)
-    ]
-    return kind_of(asked).headline(asked, 0, answers, unit="")
-
-
-def test_a_median_of_dates_is_said_as_a_date():
-    first, second = ([date(2021, 5, day) for day in days] for days in ((1, 3, 7), (20, 25, 30)))
-    assert said_of({"median": "seen"}, first) == (
-        "Half of the rows have seen on or before 3 May 2021; the true median lies between 1 May and 7 May 2021"
-    )
-    known = said_of({"quantile": {"column": "seen", "at": "0.9"}}, [date(2021, 5, 3)] * 3)
-    assert known == "90% of the rows have seen on or before 3 May 2021; the true value is 3 May 2021"
-    over = said_of({"median": "seen"}, [date(2020, 12, 30), date(2021, 1, 1), date(2021, 1, 2)])
-    assert over.endswith("lies between 30 December 2020 and 2 January 2021")
-    moments = [datetime(2021, 5, 3, 14, 5, second) for second in (7, 8, 9)]
-    assert "between 3 May 2021, 14:05:07 and 3 May 2021, 14:05:09" in said_of({"median": "at"}, moments)
-    by = {"quantiles": {"column": "seen", "at": ["0.5"], "by": "region"}}
-    one_day = [date(2021, 5, 31)] * 3
-    assert "later for “south”, on 31 May 2021, than" in said_of(by, first, one_day, first)
-    assert said_of(by, first, second, first) == (
-        "The median of seen is later for “south”, between 20 May and 30 May 2021, than for “north”, between 1 May and "
-        "7 May 2021"
-    )

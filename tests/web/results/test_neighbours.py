@@ -14,9 +14,8 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
 from releases import services
-from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.models import Budget, BudgetRequest, Collection, Dataset, Release, Upload
-from tests.web.conftest import COLUMNS, WORKLOAD, give
+from tests.web.conftest import COLUMNS, WORKLOAD
 from tests.web.pages import body, field_value, link, masked
 from tests.web.undoing import undone
 
@@ -183,62 +182,3 @@ def _without_rows_beside_answers(text):
 
 def _without_sizes(text):
     return re.sub(r"[\d.]+ (bytes|kB|MB)", "SIZE", text)
-
-
-@pytest.mark.parametrize("guess", [TABLE, NEIGHBOURS["one fewer"]], ids=["her table", "less one row"])
-def test_a_stranger_who_guesses_all_rows_is_told_the_same_as_one_who_is_a_row_off(guess, strangers_walk):
-    """Whoever knows all rows but one could otherwise upload guesses until one is recognised."""
-    assert strangers_walk(guess) == strangers_walk(TABLE + b"p9999,30,male\n")
-
-
-@pytest.fixture
-def strangers_walk(as_, alice, charlie, make_dataset, make_queued, upload_file):
-    """Everything charlie sees on his way to a request, with a table of alice's there that was charged for."""
-    give(charlie, "curator")
-    make_queued(make_dataset(content=TABLE))
-    waiting = services.datasets.ingest_dataset(owner=alice, title="Undeclared yet", source=upload_file(TABLE))
-    Dataset.objects.filter(pk=waiting.pk).update(budget=None)
-
-    def walk(content):
-        seen = []
-
-        def keep(response):
-            seen.append(masked(f"{response.status_code} {sorted(response.headers.items())} {body(response)}"))
-            return response
-
-        def look(dataset):
-            for page in ("dataset_detail", "columns", "protection", "budget", "delete_dataset", "rename_dataset"):
-                keep(as_(charlie).get(link(page, dataset)))
-            api = f"/api/datasets/{dataset.pk}"
-            lists = ("/", "/datasets/", "/releases/", "/notices/", "/api/datasets")
-            for address in (*lists, api, f"{api}/budget-requests"):
-                keep(as_(charlie).get(address))
-
-        def upload():
-            return {"title": "Guess", "table": SimpleUploadedFile("guess.csv", content)}
-
-        with undone():
-            keep(as_(charlie).post("/api/datasets", upload()))
-            sent = keep(as_(charlie).post("/datasets/new/", upload()))
-            for received in Upload.objects.filter(owner=charlie):
-                assert services.uploads.execute_upload(upload_id=received.pk)
-            keep(as_(charlie).get(sent.url, follow=True))
-            first, second = Dataset.objects.filter(owner=charlie).order_by("created_at")
-            for mine in (first, second):
-                look(mine)
-            codebook = json.dumps({"version": 1, "columns": COLUMNS})
-            protected = {"kind": "row", "neighbours": "add_remove", "max_rows": "1"}
-            keep(as_(charlie).post(link("columns", first), {"codebook": codebook}, follow=True))
-            keep(as_(charlie).post(link("protection", first), protected, follow=True))
-            look(second)
-            asked = {"epsilon": "3", "delta": "0.000001", "policy": "zcdp", "reason": "Mine."}
-            keep(as_(charlie).post(link("budget", first), asked, follow=True))
-            services.datasets.declare_protection(
-                dataset=waiting, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=alice
-            )
-            for mine in (first, second):
-                look(mine)
-        waiting.refresh_from_db()
-        return seen
-
-    return walk

@@ -7,12 +7,10 @@ from collections import Counter
 import pytest
 
 from releases import services
-from releases.models import Release
 from releases.presentation.results import trust as page_of_trust
 from releases.publication import files
 from releases.publication.trust_map import TRUST_MAP
 from tests.web.conftest import CSV, rows_of
-from tests.web.pages import body, link
 
 pytestmark = pytest.mark.django_db
 
@@ -33,11 +31,6 @@ def run(make_dataset, make_draft, carry_out, once):
         return once(repr((workload, sorted(given.items()))), really)
 
     return run
-
-
-@pytest.fixture
-def page_of(as_, alice):
-    return lambda release: as_(alice).get(link("release_detail", release))
 
 
 def bin_of(row):
@@ -76,28 +69,6 @@ def test_a_bound_is_rounded_towards_caution():
     assert page_of_trust._at_most(0.0101, 100) == "2"
     assert page_of_trust._at_most(0.01, 100) == "1"
     assert page_of_trust._agreement(0.0101) == "98.9%"
-
-
-def test_a_release_from_before_has_its_page_without_a_map(run, page_of):
-    release = run(mechanism="marginal-fit")
-    release.result["files"].pop(TRUST_MAP)
-    release.result["receipt"].pop("synthetic_quality")
-    Release.objects.filter(pk=release.pk).change(result=release.result)
-    page = body(page_of(release))
-    assert "Quality of the synthetic rows" not in page
-    assert TRUST_MAP not in page
-
-
-def test_a_release_is_published_without_a_map_where_none_can_be_made(run, monkeypatch, caplog, page_of):
-    def fails(*_, **__):
-        raise MemoryError
-
-    monkeypatch.setattr(files, "trust_of", fails)
-    release = run(mechanism="marginal-fit")
-    assert release.status.value == "published"
-    assert TRUST_MAP not in release.result["files"]
-    assert "no trust map was made" in caplog.text
-    assert page_of(release).status_code == 200
 
 
 def test_neighbouring_tables_with_the_same_release_have_the_same_map(run, monkeypatch):

@@ -20,7 +20,7 @@ from releases.models import ApiToken, Audience, AuditAction, AuditEvent, Budget,
 from releases.questions.together import PartAsked
 from releases.services import reapplying
 from tests.web.conftest import COLUMNS, CSV, WORKLOAD
-from tests.web.pages import body, words
+from tests.web.pages import words
 from tests.web.services_called import functions_called
 from tests.web.steps import execute, rule, submit
 
@@ -341,48 +341,6 @@ def test_what_is_narrowed_is_remembered_and_what_is_taken_back_is_not_made_again
     bob.groups.add(group)
     services.datasets.share_dataset(dataset=dataset, group=group, by=alice)
     assert [each.action for each in decisions.after(0)] == ["unshare"]
-
-
-def test_an_opened_session_is_recorded(scenes):
-    session = scenes.session()
-    event = AuditEvent.objects.get(action="open")
-    assert (event.object_id, event.detail) == (str(session.pk), "by a worker")
-
-
-def test_declaring_says_what_was_declared_and_declaring_the_same_again_says_nothing(scenes, alice, as_):
-    dataset = scenes.bare()
-    codebook = '{"version": 1, "columns": [{"name": "sex", "type": "categorical", "categories": ["female", "male"]}]}'
-    protection = {"kind": "row", "neighbours": "add_remove", "max_rows": "1"}
-    for _ in range(2):
-        as_(alice).post(reverse("columns", args=[dataset.pk]), {"codebook": codebook})
-        as_(alice).post(reverse("protection", args=[dataset.pk]), protection)
-    events = AuditEvent.objects.filter(action="declare").order_by("pk")
-    assert [(str(event.actor), event.detail) for event in events] == [
-        ("alice", "the columns sex"),
-        ("alice", "protects one row, add/remove neighbours"),
-    ]
-
-
-@pytest.mark.parametrize(("name", "said"), [("answers", "answers.json"), ("registry", "deployment.yaml")])
-def test_what_is_made_for_a_reader_is_a_download_too(scenes, alice, as_, name, said):
-    release = scenes.published()
-    assert as_(alice).get(reverse(name, args=[release.pk])).status_code == 200
-    event = AuditEvent.objects.get(action="download")
-    assert (event.actor, event.detail) == (alice, said)
-
-
-def test_a_draft_can_be_discarded_from_its_pages(scenes, alice, as_):
-    release = scenes.draft()
-    url, client = reverse("discard_draft", args=[release.pk]), as_(alice)
-    for step in ("questions", "confirm"):
-        assert url in body(client.get(reverse(step, args=[release.pk])))
-    client.post(url)
-    assert not Release.objects.exists()
-    assert AuditEvent.objects.get(action="discard").name == "Release 1"
-    submitted = scenes.make_queued(scenes.make_dataset())
-    client.post(reverse("discard_draft", args=[submitted.pk]))
-    assert Release.objects.filter(pk=submitted.pk).exists()
-    assert AuditEvent.objects.filter(action="discard").count() == 1
 
 
 def test_a_draft_that_a_reviewer_asked_about_is_kept_as_cancelled(scenes, alice, sofia, as_):

@@ -6,18 +6,21 @@ import json
 import uuid
 from dataclasses import replace
 from fractions import Fraction
+from importlib import import_module
 
 import pytest
-from django.db import IntegrityError, connection, transaction
+from django.apps import apps
+from django.db import DatabaseError, IntegrityError, connection, transaction
 
 from releases import services
-from releases.engine.accounting.events import DiscreteGaussianEvent, PureEvent
-from releases.engine.accounting.filters import CLOSED, Policy
+from releases.engine.accounting import filters
+from releases.engine.accounting.events import PureEvent
+from releases.engine.accounting.filters import CLOSED, Caps, Policy
 from releases.engine.errors import InvalidInput
-from releases.ledger import high_water_marks, ledger, refusals
-from releases.models import Budget, LedgerEntry
+from releases.ledger import entries, high_water_marks, ledger, refusals
+from releases.models import Budget, EntryKind, LedgerEntry, RequestState
 from tests.web.past_the_guards import lift
-from tests.web.steps import charge, faults
+from tests.web.steps import again, charge, faults, rule, without_triggers
 
 pytestmark = pytest.mark.django_db
 
@@ -102,12 +105,6 @@ def test_a_budget_can_be_raised_and_never_lowered_once_something_is_charged(data
     assert faults() == []
 
 
-def test_a_charge_that_was_given_back_keeps_the_grant_from_falling(queued, alice, sofia):
-    services.releases.cancel_release(release=queued, by=alice)
-    with pytest.raises(InvalidInput, match="must be at least the 2"):
-        ledger.grant(budget=queued.dataset.budget, epsilon="1.9", delta="0.000001", actor=sofia)
-
-
 DEARER = {"events": [PureEvent(epsilon=Fraction(2)).to_json()], "delta": "0", "policy": "zcdp"}
 
 
@@ -168,20 +165,111 @@ def test_a_restored_backup_is_noticed_and_refuses_to_spend_until_a_reviewer_acts
     charge(dataset, "0.5", alice)
 
 
-def test_a_mark_only_rises(dataset):
-    standing = high_water_marks.read(dataset.budget.pk)
-    high_water_marks.raise_to(dataset.budget.pk, replace(standing, sequence=standing.sequence - 1, hash="x"))
-    assert high_water_marks.read(dataset.budget.pk) == standing
+def test_a_reviewer_cannot_grant_less_than_before_nor_as_the_first_of_two(dataset, make_queued, alice, sofia):
+    make_queued(dataset)
+    given = {"epsilon": "4", "delta": "0.000001", "policy": Policy.ZCDP, "reason": ""}
+    asked = services.budgets.request_budget(dataset=dataset, by=alice, **given)
+    for is_two_person in (False, True):
+        rule(is_two_person=is_two_person)
+        with pytest.raises(InvalidInput, match="must be at least the 2"):
+            services.budgets.approve_request(request=again(asked), by=sofia, epsilon="1")
+        assert (again(asked).state, again(asked).first_by) == (RequestState.WAITING, None)
+    assert Budget.objects.get().epsilon == "2"
 
 
-def test_gaussian_noise_adds_up_by_rho_under_the_policy_for_it_and_fits_no_pure_budget(make_dataset, alice):
-    dataset, small = make_dataset(epsilon="1"), {"by": alice, "delta": Fraction(1, 10**9)}
-    # rho 0.0005 each; by epsilons alone about five would fit.
-    for _ in range(45):
-        charge(dataset, DiscreteGaussianEvent(noise_variance=Fraction(1000)), **small)
-    with pytest.raises(refusals.InsufficientBudget):
-        charge(dataset, DiscreteGaussianEvent(noise_variance=Fraction(1000)), **small)
-    assert faults() == []
-    pure = make_dataset(policy=Policy.PURE, delta="0", content=b"person,age,sex\np1,30,male\n")
-    with pytest.raises(refusals.InsufficientBudget):
-        charge(pure, DiscreteGaussianEvent(noise_variance=Fraction(10**9)), **small)
+def test_the_database_itself_refuses_a_grant_that_falls(dataset, make_queued):
+    lift()
+    Budget.objects.update(epsilon="1.5", cap_epsilon=15 * 10**11)
+    make_queued(dataset, epsilon="0.5")
+    for column, value in (("cap_epsilon", 10**12), ("cap_delta", 1)):
+        with pytest.raises(DatabaseError, match="does not fall"), transaction.atomic():
+            Budget.objects.update(**{column: value})
+    Budget.objects.update(cap_epsilon=2 * 10**12)
+
+
+def test_a_grant_that_fell_is_found(dataset, make_queued, sofia):
+    """As a version before wrote it, which let grants fall."""
+    make_queued(dataset, epsilon="0.5")
+    lift("budget_does_not_fall")
+    budget = Budget.objects.get()
+    budget.epsilon = "1"
+    columns = {limit.column: limit.cap for branch in budget.caps.branches for limit in branch.limits}
+    caps = {column.replace("spent", "cap"): cap for column, cap in columns.items()}
+    amounts = {"epsilon": "1", "delta": budget.delta}
+    detail = {**amounts, "caps": budget.caps.to_json()}
+    ledger._append(budget, kind=EntryKind.GRANT, actor=sofia, detail=detail, columns={**amounts, **caps})
+    assert faults() == ["less is granted than was while releases were charged"]
+
+
+def test_a_restored_backup_never_grants_less_than_the_database_knows(
+    dataset, make_queued, sofia, django_capture_on_commit_callbacks
+):
+    with django_capture_on_commit_callbacks(execute=True):
+        make_queued(dataset, epsilon="0.5")
+    budget = Budget.objects.get()
+    mark = high_water_marks.read(budget.pk)
+    granted = {**mark.granted, "epsilon": "1", "delta": "0.00001"}
+    high_water_marks.put(budget.pk, replace(mark, sequence=mark.sequence + 2, hash="0" * 64, granted=granted))
+    ledger.restore(budget=budget, actor=sofia)
+    budget.refresh_from_db()
+    assert (budget.epsilon, budget.delta) == ("2", "0.00001")
+
+
+def test_the_audit_finds_an_order_that_was_booked_too_low(make_dataset, alice):
+    dataset = make_dataset(epsilon="4")
+    charge(dataset, 1, alice)
+    budget = Budget.objects.get()
+    lift()
+    Budget.objects.update(spent_orders=[0, *budget.spent_orders[1:]])
+    assert any("sums" in what for what in faults())
+    without_triggers()
+    entry = LedgerEntry.objects.get(kind=EntryKind.CHARGE)
+    LedgerEntry.objects.filter(pk=entry.pk).update(orders=[0, *entry.orders[1:]])
+    assert any("hash" in what for what in faults())
+    assert any("cost more" in what for what in faults())
+
+
+def as_it_was_before(rho):
+    """The ledger as an installation of before left it: no orders, its own rule in the grant, its own hashes."""
+    without_triggers()
+    lift()
+    previous = ""
+    for entry in LedgerEntry.objects.order_by("sequence"):
+        entry.orders, entry.previous = None, previous
+        if entry.kind == EntryKind.GRANT:
+            entry.detail["caps"] = {**entry.detail["caps"], "rho": rho}
+            entry.detail["caps"].pop("mixture", None)
+        entry.hash = previous = entries.hash_of(entry)
+        entry.save()
+    assert "orders" not in LedgerEntry.objects.first().content()
+    budget = Budget.objects.get()
+    Budget.objects.update(spent_orders=[], keeps_rule_of_before=False, head=previous, cap_rho=rho)
+    mark = high_water_marks.Mark(sequence=budget.sequence, hash=previous, totals=budget.totals)
+    high_water_marks.put(budget.pk, mark)
+
+
+@pytest.mark.parametrize(
+    ("charged", "grants"),
+    [
+        # Only a grant that covers its own, or any where nothing was charged.
+        (["1/10"], [("4", True), ("4.01", True), ("4.5", False), ("5", False)]),
+        ([], [("4", False)]),
+    ],
+)
+def test_a_budget_of_before_gains_nothing_and_takes_todays_rule_only_with_a_grant_that_covers_what_was_charged(
+    make_dataset, alice, sofia, charged, grants
+):
+    dataset = make_dataset(epsilon="4")
+    for epsilon in charged:
+        charge(dataset, epsilon, alice)
+    caps = Caps.of(Policy.ZCDP, epsilon=Fraction(4), delta=Fraction(1, 10**6), is_before=True)
+    totals = Budget.objects.get().totals
+    before = filters.remaining(totals, caps)
+    as_it_was_before(caps.rho)
+    import_module("releases.migrations.0022_mixed_orders").add_up(apps, None)
+    assert (ledger.remaining(Budget.objects.get()), Budget.objects.get().totals) == (before, totals)
+    for epsilon, keeps in grants:
+        ledger.grant(budget=dataset.budget, epsilon=epsilon, delta="0.000001", actor=sofia)
+        budget = Budget.objects.get()
+        assert (budget.keeps_rule_of_before, bool(budget.caps.rho)) == (keeps, keeps)
+        assert faults() == []

@@ -5,24 +5,21 @@ from __future__ import annotations
 import json
 import multiprocessing
 import re
-import shutil
 import uuid
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 
 import pytest
-from django.apps import apps
 from django.urls import reverse
 
-from releases import checks, services
+from releases import services
 from releases.engine.accounting.filters import CLOSED, Policy, Totals
-from releases.ledger import chain, high_water_marks, ledger, record, refusals, stale_ledger
-from releases.models import AuditEvent, Budget, EntryKind, Installation, LedgerEntry, Release, ReleaseState
+from releases.ledger import chain, high_water_marks, ledger, record, refusals
+from releases.models import Budget, EntryKind, Installation, LedgerEntry, Release, ReleaseState
 from releases.publication import files
 from releases.worker import runner
 from tests.web.pages import words
-from tests.web.steps import execute, faults, submit
+from tests.web.steps import execute, submit
 
 pytestmark = pytest.mark.django_db
 
@@ -92,7 +89,7 @@ def test_a_line_that_a_crash_has_cut_off_is_no_line_and_the_next_is_whole(settin
     assert older.read_text() == '{"claim": 1}\n{"answer": 1}\n'
 
 
-@pytest.mark.parametrize("line", ["{", "[]", "{}", '{"what": 1}', '{"claim": "x"}', '{"published": 1}', "\xff"])
+@pytest.mark.parametrize("line", ["{", "[]", '{"what": 1}', '{"claim": "x"}', "\xff"])
 def test_a_whole_line_that_says_nothing_is_an_error(settings, line):
     """In the record, and in what an older version wrote."""
     release, folder = uuid.uuid4(), Path(settings.MARKS_DIR)
@@ -139,34 +136,6 @@ def test_an_attempt_is_remembered_before_the_table_is_opened(queued, monkeypatch
     assert seen == [1]
 
 
-def test_every_file_of_a_publication_is_remembered_with_its_digest_before_the_commit(queued):
-    assert execute(queued)
-    told, release = high_water_marks.story(queued.pk).published, known()
-    assert told.folder == release.folder
-    assert {*told.files, files.COMPLETE} == {path.name for path in files.folder_of(release).iterdir()}
-    assert told.files == {name: files.sha256_of(files.folder_of(release) / name) for name in release.result["files"]}
-    assert audited() == ""
-
-
-def test_a_worker_that_ends_between_what_is_remembered_and_the_commit_leads_to_the_very_same_files(queued, monkeypatch):
-    note = high_water_marks.note_published
-
-    def killed(*args):
-        note(*args)
-        raise RuntimeError
-
-    with monkeypatch.context() as patched:
-        patched.setattr(high_water_marks, "note_published", killed)
-        assert not execute(queued)
-    assert known().state == ReleaseState.QUEUED
-    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("data were touched again"))
-    assert execute(queued)
-    assert high_water_marks.story(queued.pk).published.folder == known().folder
-    assert (known().state, known().attempts) == (ReleaseState.PUBLISHED, 2)
-    assert known().result["receipt"]["answers"] == len(files.read_answers(files.folder_of(known())))
-    assert audited() == ""
-
-
 def test_a_release_whose_remembered_files_were_changed_fails_and_touches_no_data(queued, monkeypatch, settings):
     settings.MAX_ATTEMPTS = 3
     assert execute(queued)
@@ -179,7 +148,7 @@ def test_a_release_whose_remembered_files_were_changed_fails_and_touches_no_data
     assert not LedgerEntry.objects.filter(kind=EntryKind.RETURN).exists()
 
 
-def test_what_a_worker_had_begun_is_neither_run_again_nor_given_back(queued, alice, sofia, as_, monkeypatch):
+def test_what_a_worker_had_begun_is_neither_run_again_nor_given_back(queued, alice, sofia, monkeypatch):
     high_water_marks.note_claim(queued.pk, 1)
     monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("data were touched again"))
     assert not execute(queued)
@@ -187,8 +156,6 @@ def test_what_a_worker_had_begun_is_neither_run_again_nor_given_back(queued, ali
         services.releases.cancel_release(release=queued, by=alice)
     assert (known().state, known().attempts) == (ReleaseState.QUEUED, 0)
     assert "a worker had begun it (attempt 1; the database knows of none)" in audited()
-    for page in ("release_detail", "release_status"):
-        assert "Waiting until a reviewer" in words(as_(alice).get(reverse(page, args=[queued.pk])))
     services.restoring.restore_ledger(budget=queued.dataset.budget, by=sofia)
     assert (known().state, audited()) == (ReleaseState.FAILED, "")
     assert not LedgerEntry.objects.filter(kind=EntryKind.RETURN).exists()
@@ -244,70 +211,13 @@ def test_a_session_that_was_open_is_not_opened_again(live, alice):
     assert "it was open" in audited()
 
 
-def test_nothing_of_a_budget_goes_on_while_its_mark_is_ahead(queued, refused, alice, sofia):
-    budget = Budget.objects.get()
-    high_water_marks.put(budget.pk, replace(ledger._mark_of(budget), sequence=budget.sequence + 1))
-    assert not execute(queued)
-    assert len(refused()) == 5
-    with pytest.raises(refusals.LedgerWentBack, match="Nothing goes on until a reviewer has looked at it"):
-        ledger.grant(budget=budget, epsilon="5", delta="0.000001", actor=sofia)
-
-
-def test_what_was_granted_after_the_backup_is_granted_again_with_what_was_spent_of_it(
-    make_dataset, alice, sofia, django_capture_on_commit_callbacks
-):
-    budget = make_dataset(epsilon="1").budget
-    granted = {**ledger._what_is_granted(budget), "epsilon": "8"}
-    spent = Totals(spent_epsilon=7 * 10**12, spent_rho=10**12)
-    high_water_marks.put(budget.pk, high_water_marks.Mark(sequence=9, hash="x", totals=spent, granted=granted))
-    with django_capture_on_commit_callbacks(execute=True):
-        services.restoring.restore_ledger(budget=budget, by=sofia)
-    budget.refresh_from_db()
-    assert (budget.epsilon, budget.spent_epsilon, budget.sequence) == ("8", 7 * 10**12, 10)
-    assert high_water_marks.read(budget.pk).sequence == 10
-    assert faults() == []
-
-
-def test_the_marks_of_another_database_stop_everything_and_are_no_reviewer_s_to_take(queued, alice, sofia, as_):
-    chain.belong_to(uuid.uuid4())
-    assert not execute(queued)
-    assert "the marks folder belongs to another database; set MARKS_DIR" in audited()
-    with pytest.raises(services.release_inputs.Refusal, match=r"belongs to another database.*MARKS_DIR"):
-        services.releases.cancel_release(release=queued, by=alice)
-    with pytest.raises(refusals.LedgerRefusal, match="An operator has to do that"):
-        services.restoring.acknowledge_marks(by=sofia)
-    assert not as_(sofia).get(reverse("backups")).context["page"].waiting.can_go_on
-    assert as_(sofia).get(reverse("review_queue")).context["page"].installation_waits
-
-
-def test_a_draft_that_had_been_run_is_not_submitted_again(draft, alice, sofia, as_):
+def test_a_draft_that_had_been_run_is_not_submitted_again(draft, alice, sofia):
     high_water_marks.note_claim(draft.pk, 1)
     with pytest.raises(refusals.LedgerWentBack, match="a worker had begun it"):
         submit(draft, alice)
     services.restoring.restore_ledger(budget=draft.dataset.budget, by=sofia)
     assert known().state == ReleaseState.FAILED
-    assert as_(alice).get(reverse("release_detail", args=[draft.pk])).status_code == 200
     assert audited() == ""
-
-
-def test_the_page_says_what_is_missing_and_a_reviewer_lets_it_go_on(queued, live, sofia, as_):
-    client, url = as_(sofia), reverse("backups")
-    budget = {"budget": str(queued.dataset.budget.pk)}
-
-    def page():
-        return client.get(url).context["page"]
-
-    assert page().is_nothing
-    high_water_marks.note_claim(queued.pk, 1)
-    high_water_marks.put(uuid.uuid4(), replace(ledger._mark_of(Budget.objects.get()), sequence=3))
-    assert "The marks know a budget that this database does not: Survey of alice." in page().waiting.faults[0]
-    assert "a worker had begun it (attempt 1; the database knows of none)" in words(client.get(url))
-    client.post(url, {"action": "acknowledge"})
-    assert page().waiting is None
-    client.post(url, budget)
-    assert page().is_nothing
-    client.post(url, budget)
-    assert AuditEvent.objects.filter(action="restore", actor=sofia).count() == 2
 
 
 @pytest.fixture
@@ -316,80 +226,42 @@ def refused(queued, live, make_draft, alice, sofia):
     draft = make_draft(queued.dataset, epsilon="0.1")
     more = {"epsilon": "12", "delta": "0.000001", "policy": Policy.ZCDP, "reason": "More years."}
     asked = services.budgets.request_budget(dataset=queued.dataset, by=alice, **more)
+    acts = [
+        lambda: services.releases.cancel_release(release=queued, by=alice),
+        lambda: services.sessions.ask_session(session=live, query={"sex": ["male"]}, by=alice),
+        lambda: services.session_closing.close_session(session=live, by=alice, send=False),
+        lambda: submit(draft, alice),
+        lambda: services.budgets.approve_request(request=asked, by=sofia),
+    ]
 
     def told():
-        said, refusal = [], services.release_inputs.Refusal
-        for kind, act in (
-            (refusal, lambda: services.releases.cancel_release(release=queued, by=alice)),
-            (refusal, lambda: services.sessions.ask_session(session=live, query={"sex": ["male"]}, by=alice)),
-            (refusal, lambda: services.session_closing.close_session(session=live, by=alice, send=False)),
-            (refusals.LedgerWentBack, lambda: submit(draft, alice)),
-            (refusals.LedgerWentBack, lambda: services.budgets.approve_request(request=asked, by=sofia)),
-        ):
-            with pytest.raises(kind) as error:
+        said = []
+        for act in acts:
+            with pytest.raises((services.release_inputs.Refusal, refusals.LedgerWentBack)) as error:
                 act()
-            assert "Nothing goes on until a reviewer has looked at it" in str(error.value)
             said.append(str(error.value))
         return said
 
     return told
 
 
-def test_who_is_refused_learns_nothing_of_other_populations_and_reviewers_do(refused, sofia, as_):
-    other = replace(ledger._mark_of(Budget.objects.get()), sequence=3, name="Diagnoses of 1987")
-    high_water_marks.put(uuid.uuid4(), other)
-    said = refused()
-    assert not [each for each in said if "Diagnoses" in each or "spent" in each or re.search(r"[0-9a-f]{8}-", each)]
-    assert "database does not: Diagnoses of 1987" in words(as_(sofia).get(reverse("backups")))
-
-
-def test_who_is_refused_for_a_shared_budget_learns_neither_its_name_nor_its_entries(queued, alice, sofia, as_):
+def test_nothing_goes_on_while_a_mark_is_ahead_and_who_is_refused_learns_neither_names_nor_numbers(
+    queued, refused, sofia, as_
+):
     budget = Budget.objects.get()
     Budget.objects.filter(pk=budget.pk).update(name="Diagnoses of 1987")
-    high_water_marks.put(budget.pk, replace(ledger._mark_of(budget), sequence=budget.sequence + 7))
-    with pytest.raises(services.release_inputs.Refusal, match=r"reviewer has looked at it") as refused:
-        services.releases.cancel_release(release=queued, by=alice)
-    assert "Diagnoses" not in str(refused.value)
-    assert not re.search(r"\d", str(refused.value))
+    ahead = replace(ledger._mark_of(budget), sequence=budget.sequence + 7)
+    for number, name in ((budget.pk, "Diagnoses of 1987"), (uuid.uuid4(), "Illnesses of 1988")):
+        high_water_marks.put(number, replace(ahead, name=name))
+        for said in refused():
+            assert "Nothing goes on until a reviewer has looked at it" in said
+            assert not re.search(r"Diagnoses|Illnesses|spent|\d", said)
+    assert not execute(queued)
+    with pytest.raises(refusals.LedgerWentBack):
+        ledger.grant(budget=budget, epsilon="5", delta="0.000001", actor=sofia)
     page = words(as_(sofia).get(reverse("backups")))
     assert f"it has {budget.sequence} of {budget.sequence + 7} entries" in page
-
-
-def test_the_place_of_the_marks_is_warned_about_where_a_backup_would_take_it_back(settings, tmp_path, capsys):
-    settings.DATA_DIR = tmp_path
-    assert [warning.id for warning in checks.marks_are_no_part_of_a_backup(None)] == ["releases.W002"]
-    settings.DATA_DIR = tmp_path / "var"
-    assert checks.marks_are_no_part_of_a_backup(None) == []
-
-
-def upgrade():
-    import_module("releases.migrations.0024_marks").mark_what_stands(apps, None)
-
-
-def test_an_upgrade_writes_the_marks_that_stand_once_and_from_then_on_a_missing_one_is_a_loss(dataset, settings):
-    shutil.rmtree(settings.MARKS_DIR)
-    Installation.objects.all().delete()
-    upgrade()
-    # Whose it is and which tables it is for is added when the budget is charged next.
-    without = replace(ledger._mark_of(dataset.budget), owner=None, tables=())
-    assert high_water_marks.read(dataset.budget.pk) == without
-    ledger.remember(dataset.budget)
-    assert high_water_marks.read(dataset.budget.pk) == ledger._mark_of(dataset.budget)
-    assert audited() == ""
-    # A backup from before the upgrade is put back, and upgraded again.
-    Installation.objects.all().delete()
-    high_water_marks._path(dataset.budget.pk).unlink()
-    upgrade()
-    assert "its mark is missing" in audited()
-
-
-def test_an_upgrade_leaves_a_mark_that_is_ahead_as_it_is(dataset):
-    ahead = replace(ledger._mark_of(dataset.budget), sequence=7)
-    high_water_marks.put(dataset.budget.pk, ahead)
-    Installation.objects.all().delete()
-    chain.folder().joinpath("installation.json").unlink()
-    upgrade()
-    assert high_water_marks.read(dataset.budget.pk) == ahead
+    assert "database does not: Illnesses of 1988" in page
 
 
 def test_no_line_tells_more_than_numbers_and_digests_of_what_is_published(live, close, settings):
@@ -405,13 +277,32 @@ def test_no_line_tells_more_than_numbers_and_digests_of_what_is_published(live, 
     assert len(told) == 4
 
 
-def test_a_process_that_has_seen_clean_results_looks_again_at_those_of_an_older_database(settings, tmp_path):
-    """Somebody puts an older database back under a process that runs: what lies on disc has not changed meanwhile."""
-    settings.RELEASES_DIR = tmp_path / "results"
-    unknown = str(uuid.uuid4())
-    (settings.RELEASES_DIR / unknown).mkdir(parents=True)
-    own = Installation.own()
-    own.number, own.acknowledged = 7, [unknown]
-    assert stale_ledger.unknown_results(own) == []
-    own.number, own.acknowledged = 6, []
-    assert stale_ledger.unknown_results(own) == [unknown]
+def test_the_marks_of_another_database_stop_everything_and_are_no_reviewer_s_to_take(queued, alice, sofia, as_):
+    chain.belong_to(uuid.uuid4())
+    assert not execute(queued)
+    assert "the marks folder belongs to another database; set MARKS_DIR" in audited()
+    with pytest.raises(services.release_inputs.Refusal, match=r"belongs to another database.*MARKS_DIR"):
+        services.releases.cancel_release(release=queued, by=alice)
+    with pytest.raises(refusals.LedgerRefusal, match="An operator has to do that"):
+        services.restoring.acknowledge_marks(by=sofia)
+    assert not as_(sofia).get(reverse("backups")).context["page"].waiting.can_go_on
+    assert as_(sofia).get(reverse("review_queue")).context["page"].installation_waits
+
+
+def test_a_worker_that_ends_between_what_is_remembered_and_the_commit_leads_to_the_very_same_files(queued, monkeypatch):
+    note = high_water_marks.note_published
+
+    def killed(*args):
+        note(*args)
+        raise RuntimeError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(high_water_marks, "note_published", killed)
+        assert not execute(queued)
+    assert known().state == ReleaseState.QUEUED
+    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("data were touched again"))
+    assert execute(queued)
+    assert high_water_marks.story(queued.pk).published.folder == known().folder
+    assert (known().state, known().attempts) == (ReleaseState.PUBLISHED, 2)
+    assert known().result["receipt"]["answers"] == len(files.read_answers(files.folder_of(known())))
+    assert audited() == ""

@@ -11,7 +11,7 @@ from django.urls import reverse
 from releases import services
 from releases.models import Audience, Dataset
 from releases.publication import files
-from tests.web.conftest import CSV
+from tests.web.conftest import COLUMNS, CSV
 
 pytestmark = pytest.mark.django_db
 
@@ -51,22 +51,8 @@ def test_a_finished_release_answers_and_nothing_of_the_session_is_used(session, 
     assert number["upper"] == pytest.approx(sum(float(row["upper"]) for row in cells), abs=1)
     assert number["lower"] <= TRUTH <= number["upper"]
     assert session.answers.count() == 0
-    again = client.post(reverse("session", args=[session.pk]), {"query": known.query, "anyway": "1"}, follow=True)
+    client.post(reverse("session", args=[session.pk]), {"query": known.query, "anyway": "1"})
     assert session.answers.count() == 1
-    assert again.context["page"].live.answer is not None
-    assert again.context["page"].live.known is None
-
-
-def test_the_narrowest_of_all_that_is_released_is_taken(session, publish, as_, alice):
-    publish(epsilon="2")
-    best = publish()
-    women = {"from.age": "", "to.age": "", "in.sex": ["female"]}
-    known = as_(alice).post(reverse("session", args=[session.pk]), women).context["page"].live.known
-    assert known.address == reverse("release_detail", args=[best.pk])
-    # One cell of the table by sex has a narrower interval than the sum of five of the other.
-    rows = csv.DictReader((files.folder_of(best) / "answers.csv").open())
-    (cell,) = (row for row in rows if row["sex"] == "female" and not row["age"])
-    assert known.lower == f"{int(float(cell['lower'])):,}"
 
 
 def test_only_releases_that_the_person_may_read_are_looked_at(session, publish, as_, charlie, alice):
@@ -83,18 +69,14 @@ def test_only_releases_that_the_person_may_read_are_looked_at(session, publish, 
 def test_what_is_wider_than_the_session_or_not_proved_is_not_taken(session, publish, as_, alice):
     publish(epsilon="0.05")
     assert ask(as_(alice), session).context["page"].live.known is None
-    fitted = publish(mechanism="marginal-fit", epsilon="5")
-    if fitted.result["receipt"]["bound"]["proof"] == "expected, not proved":
-        assert ask(as_(alice), session, **{"to.age": "45"}).context["page"].live.known is None
+    publish(mechanism="marginal-fit", epsilon="5")
+    assert ask(as_(alice), session, **{"to.age": "45"}).context["page"].live.known is None
 
 
-def test_a_release_that_counts_other_rows_is_not_taken(session, publish, as_, alice, monkeypatch):
+def test_a_release_that_counts_other_rows_is_not_taken(session, publish, as_, alice):
     services.datasets.declare_universe(
         dataset=session.release.dataset,
-        columns=[
-            {"name": "age", "type": "integer", "edges": [18, 40, 65], "outside": "drop"},
-            {"name": "sex", "type": "categorical", "categories": ["female", "male"], "outside": "drop"},
-        ],
+        columns=[{"name": "age", "type": "integer", "edges": [18, 40, 65], "outside": "drop"}, COLUMNS[1]],
         by=alice,
     )
     session.release.dataset.refresh_from_db()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.contrib.auth.models import User
@@ -16,7 +16,7 @@ from releases.engine.accounting.filters import Policy
 from releases.models import ApiToken, CollectionPart, Organisation, RegisteredConnection, Release
 from releases.publication.archive import download_names
 from releases.questions.together import PartAsked
-from tests.web.conftest import CSV, PASSWORD
+from tests.web.conftest import CSV
 from tests.web.pages import inline_code
 
 pytestmark = pytest.mark.django_db
@@ -370,23 +370,6 @@ def test_whoever_is_not_signed_in_is_asked_to_and_not_told_what_exists(world, cl
         following = [parse_qs(urlsplit(response.url).query)["next"] for response in asked]
         # A form that did nothing leads back to the page it stood on; here the browser did not say which.
         assert following == ([["/"], ["/"]] if method == "post" else [[hidden], [missing]]), name
-
-
-def test_a_link_opens_after_the_sign_in_where_there_is_something_to_see(world, client):
-    for thing, status in (("published", 200), ("missing", 404)):
-        link = reverse("release_detail", args=[world.get(thing, uuid.uuid4())])
-        signing_in = client.get(link).url
-        arrived = client.post(signing_in, {"login": "alice", "password": PASSWORD})
-        assert arrived.url == link
-        assert client.get(link).status_code == status
-        client.logout()
-
-
-def test_a_page_that_looks_on_from_a_script_leaves_for_the_sign_in(world, client):
-    page = address(world, "release_detail", "queued")
-    shown = {"HX-Request": "true", "HX-Current-URL": f"http://testserver{page}"}
-    asked = client.get(address(world, "release_status", "queued"), headers=shown)
-    assert asked["HX-Redirect"] == f"/accounts/login/?next={quote(page, safe='')}"
 
 
 def test_a_file_that_a_public_release_does_not_have_is_not_worth_a_sign_in(world, client):

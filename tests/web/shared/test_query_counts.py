@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 
 import pytest
@@ -23,8 +22,6 @@ from tests.web.pages import body
 pytestmark = pytest.mark.django_db
 
 FEW, MANY = 5, 50
-#: Of a release that takes much room: its questions, plan and result.
-CONTENT = '"content"'
 QUESTIONS = {"version": 1, "queries": [{"marginals": 1}]}
 COLUMNS = [{"name": "sex", "type": "categorical", "categories": ["f", "m"]}]
 ROW = {"unit": PrivacyUnit(), "neighbours": NeighbouringRelation.ADD_REMOVE}
@@ -118,75 +115,3 @@ def test_a_list_asks_as_many_questions_for_fifty_as_for_five(grow, as_, request)
     assert few[None, "/api/catalogue"] <= 3
     for key, page in pages.items():
         assert len(page) > len(short[key]) or key[1] == "home", key
-
-
-def test_a_list_reads_no_plan_and_no_result(dataset, published, as_, alice):
-    """They may be megabytes each."""
-    for name in ("dataset_list", "release_list", "catalogue", "dataset_detail", "home"):
-        with CaptureQueriesContext(connection) as queries:
-            as_(alice).get(reverse(name, args=[dataset.pk] if name == "dataset_detail" else []))
-        assert CONTENT not in " ".join(query["sql"] for query in queries), name
-
-
-def test_a_dataset_s_page_asks_as_much_for_fifty_releases_as_for_five(dataset, alice, as_):
-    client = as_(alice)
-
-    def asked(count):
-        for number in range(count):
-            Release.objects.create(dataset=dataset, title=f"Draft {number}", submitted_by=alice)
-        with CaptureQueriesContext(connection) as queries:
-            client.get(reverse("dataset_detail", args=[dataset.pk]))
-        return len(queries)
-
-    asked(FEW)
-    assert asked(0) == asked(MANY) <= 12
-    assert "Page 1 of 2" in body(client.get("/releases/"))
-    assert "Page 2 of 2" in body(client.get("/releases/", {"page": "2"}))
-
-
-def test_a_long_log_is_read_a_page_at_a_time(alice, as_, sofia):
-    for _ in range(120):
-        audit_log.record(AuditAction.SIGN_IN, actor=alice)
-    with CaptureQueriesContext(connection) as queries:
-        page = body(as_(sofia).get("/review/log/", {"page": "2"}))
-    assert "Page 2 of 3" in page
-    assert any("LIMIT 50 OFFSET 50" in query["sql"] for query in queries)
-
-
-#: Columns that take much room in a row.
-WIDE = re.compile(r'"releases_\w+"\."(?:content|options|declared|questions)"')
-
-
-def test_no_page_of_a_list_is_cut_from_rows_that_were_read_whole_to_be_sorted(grow, alice, as_, request):
-    """A database reads what is selected of every row before it sorts. Only what an index sorts is read in its order:
-    the front page's newest public releases."""
-    grow(3)
-    workload = Workload.objects.filter(owner=alice).first()
-    addresses = [(who, reverse(name)) for who, name in LISTS if name != "home" and not name.startswith("/")]
-    addresses += [(None, "/catalogue/?q=Survey"), (None, "/api/catalogue"), (None, "/api/catalogue?q=Survey")]
-    addresses.append(("alice", reverse("workload", args=[workload.pk])))
-    for who, address in addresses:
-        with CaptureQueriesContext(connection) as queries:
-            as_(request.getfixturevalue(who) if who else None).get(address)
-        cut = [each["sql"] for each in queries if re.search(r" LIMIT (?!1\b)\d+( OFFSET \d+)?$", each["sql"])]
-        assert [each for each in cut if WIDE.search(each.split(" FROM ")[0])] == [], address
-
-
-def test_the_board_reads_no_plan_no_result_and_no_priced_events(grow, as_, sofia):
-    grow(3)
-    with CaptureQueriesContext(connection) as queries:
-        as_(sofia).get("/review/budgets/")
-        as_(sofia).get("/review/")
-    # Grants are few, and say in a few words what was granted.
-    text = " ".join(query["sql"] for query in queries if "\"kind\" = 'grant'" not in query["sql"])
-    # The price of an entry from before there were orders, which stands in its detail alone.
-    text = re.sub(r'CASE WHEN "releases_ledgerentry"."orders" IS NULL THEN .*? END', "", text)
-    assert CONTENT not in text
-    assert '"releases_ledgerentry"."detail"' not in text
-
-
-def test_verifying_a_ledger_leaves_its_budget_as_it_was(grow, sofia):
-    grow(2)
-    before = list(Budget.objects.order_by("pk").values())
-    assert services.organisation.verify_ledgers(by=sofia).faults == ()
-    assert list(Budget.objects.order_by("pk").values()) == before

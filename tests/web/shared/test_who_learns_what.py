@@ -21,9 +21,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern
 
 from releases import services
-from releases.api import api, datasets
-from releases.models import ApiToken, Budget, BudgetRequest, Dataset, Notice, Upload
-from releases.notifications import messages
+from releases.api import api
+from releases.models import ApiToken, BudgetRequest, Dataset, Notice, Upload
 from releases.questions.together import PartAsked
 from releases.urls import urlpatterns
 from tests.web.conftest import COLUMNS, WORKLOAD, give, person
@@ -298,57 +297,6 @@ def test_an_upload_that_matches_looks_the_same_to_all_but_reviewers_without_a_st
     shown = {each.split(" ")[1] for each in found}
     assert shown <= {"review/requests/<uuid:request_id>/", "review/budgets/<uuid:budget_id>/"}
     assert "review/requests/<uuid:request_id>/" in shown
-
-
-def ignore_the_stake(monkeypatch):
-    monkeypatch.setattr("releases.services.recognition.budgets_at_stake", lambda person: Budget.objects.none())
-
-
-def tell_the_owner(monkeypatch):
-    request_made = messages.request_made
-
-    def and_the_owner(request):
-        request_made(request)
-        for match in services.recognition.counted_alike(request.budget).exclude(budget=request.budget):
-            messages.consent_asked(match, request=request, by=request.requested_by, note="")
-
-    monkeypatch.setattr(messages, "request_made", and_the_owner)
-
-
-def show_the_budget_to_the_uploader(monkeypatch):
-    of_dataset = datasets.answer_of_dataset
-
-    def and_the_other(dataset, row=None):
-        alike = services.recognition.counted_alike(dataset.budget) if dataset.budget else Dataset.objects.none()
-        found = [each.budget for each in alike if each.budget != dataset.budget and each.budget.is_granted]
-        return {**of_dataset(dataset, row), **({"also": found[0].epsilon} if found else {})}
-
-    monkeypatch.setattr(datasets, "answer_of_dataset", and_the_other)
-
-
-@pytest.mark.parametrize(
-    ("broken", "who", "where"),
-    [
-        (ignore_the_stake, "rita", "GET review/requests/<uuid:request_id>/ 0 as rita"),
-        (tell_the_owner, "alice", "GET notices/ 0 as alice"),
-        (show_the_budget_to_the_uploader, "charlie", "GET api/datasets 0 as charlie"),
-    ],
-)
-def test_the_walk_sees_what_tells(world, visit, people, monkeypatch, broken, who, where):
-    """Broken on purpose. The rows that a worker has not compared yet are compared here at once."""
-    broken(monkeypatch)
-    request_budget = services.budgets.messages.request_made
-    monkeypatch.setattr(
-        services.budgets.messages,
-        "request_made",
-        lambda request: [services.fingerprints.take_fingerprints(), request_budget(request)],
-    )
-    # No other page is looked at than the one that tells.
-    seen, pages = [], [tuple(where.split(" ")[:2])]
-    for his in (TABLE, ONE_OFF):
-        with undone():
-            seen.append(visit(world(TABLE, his, "charlie"), {who: people[who]}, pages=pages))
-    assert where in differing(*seen)
 
 
 def test_tables_are_compared_for_a_reviewer_s_page_and_nowhere_else(world, visit, people, monkeypatch):

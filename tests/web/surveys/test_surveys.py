@@ -16,7 +16,6 @@ from django.urls import reverse
 from django.utils import timezone
 
 from releases import services
-from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.survey_sampler import NUMBERS, SurveyLaw
 from releases.models import AuditEvent, Budget, LedgerEntry, Survey, SurveyTally
 from tests.stack import ROOT
@@ -42,32 +41,24 @@ def tallies(survey):
     return list(survey.tallies.order_by("answer").values_list("number", flat=True))
 
 
-# Putting one together
-
-
-def test_a_survey_is_put_together_with_an_address_for_respondents(as_, alice, group):
-    answer = as_(alice).post(reverse("new_survey"), TYPED | {"group": str(group.pk)})
-    survey = Survey.objects.get()
-    assert answer.url == reverse("survey", args=[survey.pk])
-    assert (survey.answers, survey.group) == (["Yes", "No"], group)
-    opened = as_(alice).post(reverse("open_survey", args=[survey.pk]), follow=True)
-    assert f"http://testserver/surveys/{survey.pk}/answer/" in words(opened)
-
-
 WRONG = [
     ({"title": ""}, "Title: nothing was typed."),
     ({"question": " "}, "Question: nothing was typed."),
-    ({"answers": "Yes"}, "answers: 1 must be 2 to 20 in number"),
     ({"answers": "\n".join(f"number {i}" for i in range(21))}, "answers: 21 must be 2 to 20 in number"),
     ({"answers": "Yes\nyes "}, "answers: 'Yes' must be in the list once only"),
-    ({"answers": "a" * 201 + "\nb"}, "must be at most 200 characters long"),
-    ({"epsilon": "1,5"}, "epsilon: '1,5' must be a decimal number"),
     ({"epsilon": "0"}, "epsilon: '0' must be from 0.01 to 10"),
     ({"epsilon": "10.1"}, "epsilon: '10.1' must be from 0.01 to 10"),
-    ({"epsilon": "0." + "1" * 32}, "must be at most 30 characters long"),
-    ({"epsilon": ""}, "Epsilon: nothing was typed"),
     ({"group": "999"}, "Group: must be one that you belong to."),
 ]
+
+
+def test_a_survey_is_put_together_and_opened(as_, alice, group):
+    answer = as_(alice).post(reverse("new_survey"), TYPED | {"group": str(group.pk), "epsilon": "5e-1"})
+    survey = Survey.objects.get()
+    assert answer.url == reverse("survey", args=[survey.pk])
+    assert (survey.answers, survey.group, survey.epsilon) == (["Yes", "No"], group, "0.5")
+    opened = as_(alice).post(reverse("open_survey", args=[survey.pk]), follow=True)
+    assert f"http://testserver/surveys/{survey.pk}/answer/" in words(opened)
 
 
 def test_what_breaks_a_rule_is_named_and_nothing_typed_is_lost(as_, alice, make_survey):
@@ -83,17 +74,8 @@ def test_what_breaks_a_rule_is_named_and_nothing_typed_is_lost(as_, alice, make_
     assert list(Survey.objects.values()) == before
 
 
-def test_an_epsilon_is_kept_as_a_plain_decimal_in_full(make_survey):
-    for typed, kept in (("5e-1", "0.5"), ("0.123456789012345678901234567",) * 2):
-        assert make_survey("draft", epsilon=typed).epsilon == kept
-
-
-def test_a_draft_says_how_accurate_it_will_be_and_can_be_changed_and_an_opened_survey_cannot(as_, alice, make_survey):
+def test_a_draft_can_be_changed_and_an_opened_survey_cannot(as_, alice, make_survey):
     survey = make_survey("draft")
-    form = page(as_(alice), "change_survey", survey)
-    assert field_value(form, "answers") == "Yes\nNo\nNot telling"
-    width = SurveyLaw.of(epsilon=Fraction(1), answers=3).half_width(respondents=1000, beta=0.05)
-    assert f"1,000 {-int(-width // 1)} people of the truth" in words(page(as_(alice), "survey", survey))
     as_(alice).post(reverse("change_survey", args=[survey.pk]), TYPED | {"epsilon": "2"})
     survey.refresh_from_db()
     assert (survey.epsilon, survey.answers) == ("2", ["Yes", "No"])
@@ -121,44 +103,17 @@ def test_each_step_is_taken_from_the_state_before_it_and_from_no_other(as_, alic
 # Answering
 
 
-def test_the_form_says_the_law_and_the_browser_is_given_its_whole_numbers(make_survey):
-    response = page(Client(), "survey_answer", make_survey(epsilon="1", answers=["Yes", "No"]))
-    assert "no-store" in response["Cache-Control"]
-    law = SurveyLaw.of(epsilon=Fraction(1), answers=2)
-    assert "Your true answer is sent with probability 73.1%" in words(response)
-    assert f"{law.truth:,} of them mean the true answer" in words(response)
-    for name, value in (("numbers", NUMBERS), ("truth", law.truth), ("other", law.other), ("answers", 2)):
-        assert f'data-{name}="{value}"' in body(response)
-
-
-@pytest.mark.parametrize(("epsilon", "is_said"), [("4.9", False), ("5", True)])
-def test_respondents_are_told_that_an_epsilon_is_large(make_survey, epsilon, is_said):
-    survey = make_survey(epsilon=epsilon)
-    for name in ("survey_answer", "survey_by_hand"):
-        said = "is large: what is sent is so often the true answer that it protects you little"
-        shown = words(page(Client(), name, survey))
-        assert (said in shown) is is_said
-        assert ("Nobody, not even the organisation, can tell which." in shown) is not is_said
-
-
-def forms(response):
-    """The fields of every form of the page's main part, by the form's address."""
-    main = body(response).split("<main", 1)[1].split("</main>", 1)[0]
-    found = re.findall(r"<form\b([^>]*)>(.*?)</form>", main, flags=re.DOTALL)
-    return [(tag, re.findall(r'\bname="([^"]+)"', fields)) for tag, fields in found]
-
-
 def test_the_choice_belongs_to_no_form_so_that_no_browser_can_send_it(make_survey):
-    response = page(Client(), "survey_answer", make_survey())
-    ((tag, fields),) = forms(response)
-    assert fields == ["csrfmiddlewaretoken", "report"]
+    main = body(page(Client(), "survey_answer", make_survey())).split("<main", 1)[1].split("</main>", 1)[0]
+    ((tag, fields),) = re.findall(r"<form\b([^>]*)>(.*?)</form>", main, flags=re.DOTALL)
+    assert re.findall(r'\bname="([^"]+)"', fields) == ["csrfmiddlewaretoken", "report"]
     assert 'id="' not in tag, "a field elsewhere could join a form that has an id"
-    radios = re.findall(r"<input[^>]*true-answer[^>]*>", body(response))
+    radios = re.findall(r"<input[^>]*true-answer[^>]*>", main)
     assert len(radios) == 3
     assert not any("form=" in each for each in radios)
 
 
-@pytest.mark.parametrize("answers", [2, 3, 20])
+@pytest.mark.parametrize("answers", [2, 20])
 def test_the_table_to_draw_by_hand_is_the_same_law(make_survey, answers):
     survey = make_survey(answers=[f"Answer {i}" for i in range(answers)])
     response = page(Client(), "survey_by_hand", survey)
@@ -168,9 +123,6 @@ def test_the_table_to_draw_by_hand_is_the_same_law(make_survey, answers):
     sizes = [last - first + 1 for first, last in ranges]
     assert sizes == [survey.law.truth] + [survey.law.other] * (answers - 1)
     assert sum(sizes) == NUMBERS
-    assert found[0][2] == "your own answer"
-    assert found[1][2] == ("the other answer" if answers == 2 else "the next answer below yours")
-    assert ("after the last answer of the list comes the first again" in words(response)) is (answers > 2)
 
 
 def test_a_report_is_counted_and_that_is_all_that_is_kept_of_it(make_survey, as_, alice):
@@ -197,19 +149,18 @@ def test_a_report_is_counted_and_that_is_all_that_is_kept_of_it(make_survey, as_
 @pytest.mark.parametrize("name", ["survey_answer", "survey_by_hand"])
 def test_what_is_no_report_is_refused_by_name_and_nothing_is_counted(make_survey, name):
     survey = make_survey()
-    for report in ("", "3", "-1", "01x", "1.0", "Yes", "²", "٣", "1" * 500, " 1"):
+    for report in ("", "3", "-1", "1.0", "²", "٣", " 1"):
         response = send(Client(), survey, name, report=report)
         assert response.status_code == 400, report
         assert "must be the number of an answer, from 0 to 2" in words(response)
         assert "answered" not in response.cookies
+    assert send(Client(enforce_csrf_checks=True), survey, name, report="1").status_code == 403
     assert tallies(survey) == [0, 0, 0]
 
 
 def test_a_browser_that_has_answered_is_asked_no_second_time(make_survey):
     survey, other, client = make_survey(), make_survey(), Client()
-    thanks = client.get(send(client, survey, report="1").url)
-    assert "Your report has been counted. Thank you." in words(thanks)
-    assert forms(thanks) == []
+    assert send(client, survey, report="1").status_code == 302
     second = send(client, survey, report="1")
     assert second.status_code == 409
     assert "Not taken: this browser has answered before." in words(second)
@@ -229,28 +180,12 @@ def test_the_cookie_is_the_same_for_everybody_and_tells_no_time(make_survey, mon
     assert (first["httponly"], first["samesite"]) == (True, "Lax")
 
 
-def test_a_cookie_that_this_site_did_not_sign_keeps_nobody_from_answering(make_survey):
-    survey = make_survey()
-    for value in ("yes", "yes:forged", ""):
-        client = Client()
-        client.cookies["answered"] = value
-        assert send(client, survey, report="0").status_code == 302, value
-
-
-def test_a_report_without_the_form_s_token_is_refused(make_survey):
-    survey = make_survey()
-    assert send(Client(enforce_csrf_checks=True), survey, report="1").status_code == 403
-    assert tallies(survey) == [0, 0, 0]
-
-
 def test_a_closed_survey_takes_no_report_also_where_it_closes_while_somebody_chooses(make_survey, alice):
     survey = make_survey(reports=[0, 1])
     stale = again(survey)
     services.surveys.close_survey(survey=survey, by=alice)
     response = send(Client(), survey, report="1")
     assert response.status_code == 409
-    assert "This survey is closed. Nothing can be sent any more." in words(response)
-    assert "Read the result" not in words(response)
     with pytest.raises(services.release_inputs.Refusal, match="not open"):
         services.surveys.accept_report(survey=stale, report="0")
     assert tallies(survey) == [1, 1, 0]
@@ -270,35 +205,25 @@ def test_answering_is_in_no_audit_log_and_opening_closing_and_showing_are(make_s
 # The result
 
 
-def test_while_it_is_open_its_people_see_how_many_reports_there_are_and_not_which(make_survey, as_, alice):
-    one = words(page(as_(alice), "survey", make_survey(reports=[0, 0, 0])))
-    other = words(page(as_(alice), "survey", make_survey(reports=[2, 1, 2])))
-    identifier = r"[0-9a-f]{8}-[0-9a-f-]{27}"
-    assert "Reports so far 3" in one
-    assert re.sub(identifier, "", one) == re.sub(identifier, "", other)
-
-
-def test_the_result_has_estimates_by_the_same_whole_numbers_with_error_bars_and_the_law(make_survey, as_, alice):
+def test_the_receipt_lets_anybody_work_the_result_out_again_and_nothing_is_charged(make_survey, as_, alice):
     survey = make_survey("closed", reports=REPORTS)
-    law = SurveyLaw.of(epsilon=Fraction(1), answers=3)
-    result = survey.result
-    assert result["law"] == {"numbers": NUMBERS, "truth": law.truth, "each_other": law.other, "answers": 3}
-    assert result["estimates"] == [round(float(each), 3) for each in law.estimates([30, 20, 10])]
-    assert result["intervals"] == [list(each) for each in law.intervals([30, 20, 10], beta=0.05)]
-    assert result["cost"] == "epsilon 1 for each respondent, local model"
-    response = page(as_(alice), "survey", survey)
-    shown = [result["bound"]["sentence"], "every one of the 3 counts is within", "Reports 60", result["cost"]]
-    for text in (*shown, f"{law.truth:,}", f"{law.other:,}", f"{NUMBERS:,}"):
-        assert text in words(response)
-    assert '"title": "people"' in body(response)
-    pairs = zip(law.estimates([30, 20, 10]), result["intervals"], strict=True)
+    receipt = json.loads(body(page(as_(alice), "survey_receipt", survey)))
+    told = receipt["law"]
+    law = SurveyLaw(answers=told["answers"], truth=told["truth"], other=told["each_other"])
+    assert law == SurveyLaw.of(epsilon=Fraction(1), answers=3)
+    assert law.proves(epsilon=Fraction(receipt["epsilon"]))
+    assert receipt["reports"] == [30, 20, 10]
+    assert receipt["estimates"] == [round(float(each), 3) for each in law.estimates([30, 20, 10])]
+    assert receipt["intervals"] == [list(each) for each in law.intervals([30, 20, 10], beta=0.05)]
+    pairs = zip(law.estimates([30, 20, 10]), receipt["intervals"], strict=True)
     ends = [abs(end - float(each)) for each, two in pairs for end in two]
-    assert result["bound"]["half_width"] - 1 < max(ends) <= result["bound"]["half_width"]
-
-
-def test_a_survey_that_nobody_answered_closes_too_and_none_charges_a_budget(make_survey, as_, alice):
-    assert "Nobody answered." in words(page(as_(alice), "survey", make_survey("closed")))
-    make_survey("closed", reports=REPORTS)
+    assert survey.result["bound"]["half_width"] - 1 < max(ends) <= survey.result["bound"]["half_width"]
+    # A day, and no time of day.
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", receipt["closed"])
+    shown = words(page(as_(alice), "survey", survey))
+    for text in (survey.result["bound"]["sentence"], f"{law.truth:,}", f"{law.other:,}", f"{NUMBERS:,}"):
+        assert text in shown
+    assert AuditEvent.objects.filter(action="download", detail="receipt.json", actor=alice).count() == 1
     assert not Budget.objects.exists()
     assert not LedgerEntry.objects.exists()
 
@@ -310,39 +235,6 @@ def test_the_reports_are_downloaded_as_csv_and_no_text_runs_in_a_spreadsheet(mak
     rows = list(csv.DictReader(io.StringIO(body(response))))
     assert [(row["answer"], row["reports"]) for row in rows] == [("'=1+1", "2"), ("No", "1")]
     assert float(rows[0]["estimate"]) == survey.result["estimates"][0]
-
-
-def test_the_receipt_lets_anybody_work_the_result_out_again(make_survey, as_, alice):
-    response = page(as_(alice), "survey_receipt", make_survey("closed", reports=REPORTS))
-    receipt = json.loads(body(response))
-    told = receipt["law"]
-    law = SurveyLaw(answers=told["answers"], truth=told["truth"], other=told["each_other"])
-    assert law.proves(epsilon=Fraction(receipt["epsilon"]))
-    assert [round(float(each), 3) for each in law.estimates(receipt["reports"])] == receipt["estimates"]
-    assert [list(each) for each in law.intervals(receipt["reports"], beta=0.05)] == receipt["intervals"]
-    # A day, and no time of day.
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d", receipt["closed"])
-    assert AuditEvent.objects.filter(action="download", detail="receipt.json", actor=alice).count() == 1
-
-
-def test_a_result_is_its_people_s_until_they_make_it_public_and_can_be_taken_back(make_survey, as_, bob, charlie):
-    survey = make_survey("closed", reports=REPORTS)
-    assert page(as_(charlie), "survey", survey).status_code == 404
-    made = words(as_(bob).post(reverse("survey_visibility", args=[survey.pk]), {"public": "yes"}, follow=True))
-    assert "Public: everybody who has this page's address can read it, signed in or not." in made
-    for person in (None, charlie):
-        said = words(page(as_(person), "survey", survey))
-        assert "every one of the 3 counts" in said
-        assert "Make private" not in said
-        assert "Read the result" in words(page(as_(person), "survey_answer", survey))
-    as_(bob).post(reverse("survey_visibility", args=[survey.pk]), {"public": "no"})
-    assert page(as_(None), "survey", survey).url.startswith("/accounts/login/")
-
-
-def test_the_list_names_one_s_own_and_the_group_s(make_survey, as_, bob, charlie):
-    make_survey(reports=[0, 1], title="Tea, or coffee")
-    assert "Tea, or coffee alice ✓ open 1 2" in words(as_(bob).get(reverse("survey_list")))
-    assert "You have no survey yet" in words(as_(charlie).get(reverse("survey_list")))
 
 
 # What the database itself refuses
@@ -368,18 +260,15 @@ def test_what_respondents_were_promised_and_a_result_cannot_be_changed_by_anybod
     refused("is fixed", survey._raw_delete, "default")
 
 
-def test_reports_are_only_ever_added_one_at_a_time(make_survey):
+def test_reports_are_only_ever_added_one_at_a_time_while_it_is_open(make_survey, alice):
     survey = make_survey(reports=[0, 0, 0, 0])
     tally = survey.tallies.filter(answer=0)
     for change in ({"number": 3}, {"number": 4}, {"number": 6}, {"number": 5, "answer": 7}):
         refused("one at a time", tally.update, **change)
     refused("one at a time", tally._raw_delete, "default")
     refused("one at a time", SurveyTally.objects.create, survey=survey, answer=7, number=1)
-
-
-def test_no_report_is_added_once_it_is_closed(make_survey):
-    survey = make_survey("closed", reports=[0])
-    refused("while the survey is open", survey.tallies.filter(answer=0).update, number=2)
+    services.surveys.close_survey(survey=survey, by=alice)
+    refused("while the survey is open", tally.update, number=5)
 
 
 def test_the_script_evaluates_nothing_keeps_nothing_and_draws_from_the_system():
@@ -387,12 +276,3 @@ def test_the_script_evaluates_nothing_keeps_nothing_and_draws_from_the_system():
     for word in ("eval", "innerHTML", "Math.random", "fetch(", "XMLHttpRequest", "localStorage", "sessionStorage"):
         assert word not in script
     assert "crypto.getRandomValues" in script
-
-
-def test_the_service_names_what_is_wrong_before_anything_is_kept(alice):
-    given = {"owner": alice, "answers": ["a", "b"], "epsilon": "1"}
-    with pytest.raises(InvalidInput, match="title: '' must say what the survey is"):
-        services.surveys.draft_survey(title=" ", question="What?", **given)
-    with pytest.raises(InvalidInput, match="question: '' must ask something"):
-        services.surveys.draft_survey(title="Tea", question="", **given)
-    assert not Survey.objects.exists()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import uuid
-from datetime import timedelta
 
 import pytest
-from django.utils import timezone
+import yaml
 
 from releases.models import Attempt, AuditEvent, EntryKind, LedgerEntry, Notice, Release, ReleaseState, Searchable
 from releases.services import execution
 from releases.worker import runner
+from tests.stack import ROOT
 from tests.web.steps import again, execute, submit
 
 pytestmark = pytest.mark.django_db
@@ -78,25 +78,6 @@ def test_a_release_runs_once_however_often_it_is_delivered(queued, touched):
     assert (first.attempts, touched, charges(queued)) == (1, [1], [EntryKind.CHARGE])
 
 
-def test_a_worker_that_lost_its_lease_publishes_nothing(queued, monkeypatch):
-    """While it runs its lease lapses, and another worker takes the release and publishes."""
-    run, others = runner.run, []
-
-    def slow(*args, **kwargs):
-        monkeypatch.setattr(runner, "run", run)
-        Release.objects.filter(pk=queued.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
-        assert execution.reconcile() == 1
-        others.extend([execute(queued), again(queued).folder])
-        return run(*args, **{**kwargs, "report": None})
-
-    monkeypatch.setattr(runner, "run", slow)
-    assert not execute(queued)
-    published = again(queued)
-    assert others == [True, published.folder]
-    assert (published.state, published.attempts) == (ReleaseState.PUBLISHED, 2)
-    assert charges(queued) == [EntryKind.CHARGE]
-
-
 def test_a_worker_that_lost_its_lease_publishes_nothing_while_another_runs(queued, monkeypatch):
     """The other one's run is still going on when the late one has its result."""
     run, other = runner.run, uuid.uuid4()
@@ -126,3 +107,10 @@ def test_a_failure_is_logged_without_what_the_exception_says(queued, monkeypatch
         execute(queued)
     assert "RuntimeError" in caplog.text
     assert "Smith" not in caplog.text
+
+
+def test_the_compose_file_has_a_worker_for_each():
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    commands = {name: each.get("command", []) for name, each in services.items()}
+    told = {name: command[command.index("--queues") + 1] for name, command in commands.items() if "worker" in command}
+    assert sorted(told.values()) == ["releases", "uploads"]

@@ -1,10 +1,11 @@
-"""An analyst in somebody else's live session: asks by keyboard alone, goes back and forward."""
+"""An analyst in somebody else's live session and a reviewer at their desk, in Chromium, by keyboard alone."""
 
 from __future__ import annotations
 
 import pytest
 from playwright.sync_api import expect
 
+from tests.flows.conftest import ASKED as REQUESTED
 from tests.flows.conftest import GRANTED, PASSWORD
 
 pytestmark = pytest.mark.browser
@@ -16,7 +17,7 @@ OPENED = (
     from releases.models import Audience
     current_app.send_task = lambda *arguments, **options: None
     live = services.sessions.draft_session(dataset=dataset, by=alice, title={title!r}, epsilon="20",
-                                  options={{"population": 300, "questions": {questions}}})
+                                  options={{"population": 300, "questions": 40}})
     services.releases.submit_release(release=live, key=uuid.uuid4(), by=alice, send=False)
     assert services.execution.execute_release(release_id=live.pk)
     live.refresh_from_db()
@@ -31,43 +32,16 @@ ASKED = """
 """
 
 
-@pytest.fixture
-def make_session(installation, tmp_path):
-    """A session of alice's in which everybody who signs in may ask."""
-
-    def make(title, questions=40):
-        return installation.run(OPENED.format(title=title, folder=str(tmp_path), questions=questions))
-
-    return make
-
-
-@pytest.fixture
-def asked(installation):
-    """The questions that were answered in a session."""
-    return lambda session: installation.run(ASKED.format(session=session))
-
-
-@pytest.fixture
-def analyst(visitor):
-    """Charlie, on a session's page."""
-
-    def enter(session, **options):
-        charlie = visitor(**options)
-        charlie.sign_in("charlie", PASSWORD)
-        charlie.go(f"/sessions/{session}/", "session of somebody else")
-        return charlie
-
-    return enter
-
-
 def shows(person, title, *, number):
     expect(person.page.locator("#answer h2")).to_have_text(title)
     expect(person.page.locator(".history tbody tr")).to_have_count(number)
 
 
-def test_asked_by_keyboard_alone_and_back_forward_and_reload_ask_nothing_twice(make_session, analyst, asked):
-    session = make_session("To and fro")
-    charlie = analyst(session)
+def test_an_analyst_asks_by_keyboard_and_back_forward_and_reload_ask_nothing_twice(visitor, installation, tmp_path):
+    session = installation.run(OPENED.format(title="To and fro", folder=str(tmp_path)))
+    charlie = visitor()
+    charlie.sign_in("charlie", PASSWORD)
+    charlie.go(f"/sessions/{session}/", "session of somebody else")
     page, keyboard = charlie.page, charlie.page.keyboard
     charlie.tab_to("male")
     keyboard.press("Space")
@@ -87,13 +61,6 @@ def test_asked_by_keyboard_alone_and_back_forward_and_reload_ask_nothing_twice(m
     page.reload()
     shows(charlie, "age: 55 to 65", number=2)
     assert page.locator("#answer .figure").inner_text() == figure
-    # To a place on the page and back, to another page and back, and forward.
-    page.get_by_role("link", name="Skip to the content").focus()
-    keyboard.press("Enter")
-    assert page.url.endswith("#content")
-    page.go_back()
-    shows(charlie, "age: 55 to 65", number=2)
-    expect(page.get_by_role("heading", level=1)).to_have_count(1)
     page.goto("/sessions/")
     page.go_back()
     expect(page.locator(".history tbody tr")).to_have_count(2)
@@ -101,4 +68,40 @@ def test_asked_by_keyboard_alone_and_back_forward_and_reload_ask_nothing_twice(m
     charlie.heading("Live sessions")
     page.go_back()
     charlie.heading("To and fro")
-    assert asked(session) == [{"sex": ["male"]}, {"age": {"from": 55, "to": 65}}]
+    assert installation.run(ASKED.format(session=session)) == [{"sex": ["male"]}, {"age": {"from": 55, "to": 65}}]
+
+
+DECIDED = """
+    from releases.models import BudgetRequest
+    answer = list(BudgetRequest.objects.filter(budget={budget!r}).values_list(
+        "state", "granted_epsilon", "decided_by__username", "note"))
+"""
+
+
+def test_a_reviewer_decides_by_keyboard(visitor, installation, tmp_path):
+    requested = REQUESTED + "answer = str(dataset.budget_id)"
+    budget = installation.run(requested.format(title="Decided by keyboard", folder=str(tmp_path)))
+    sofia = visitor()
+    sofia.sign_in("sofia", PASSWORD)
+    keyboard = sofia.page.keyboard
+    sofia.page.goto("/review/")
+    sofia.tab_to("Decided by keyboard")
+    sofia.enter()
+    sofia.heading("Decided by keyboard")
+    sofia.tab_to("Epsilon to grant")
+    keyboard.press("Control+A")
+    keyboard.type("2.5")
+    sofia.tab_to("Note to the curator")
+    keyboard.type("To begin with.")
+    sofia.tab_to("Grant")
+    sofia.enter()
+    sofia.heading("Requests to decide")
+    assert installation.run(DECIDED.format(budget=budget)) == [["approved", "2.5", "sofia", "To begin with."]]
+    sofia.page.goto(f"/review/budgets/{budget}/")
+    sofia.tab_to("Freeze")
+    keyboard.press("Enter")
+    sofia.tab_to("Reason")
+    keyboard.type("A complaint.")
+    keyboard.press("Tab")
+    sofia.enter()
+    sofia.reads("Frozen: no release can be charged. “A complaint.”")
