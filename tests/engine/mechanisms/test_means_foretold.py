@@ -32,7 +32,9 @@ def test_every_mean_by_group_is_as_close_as_is_foretold_and_some_interval_nearly
     question = read_question({"version": 1, "queries": [{"mean": {"columns": ["age"], "by": "ward"}}]}, schema.universe)
     options = {"expected_rows": 100_003}
     plan = mechanism(name).plan(schema, question, budget=BUDGETS[name], beta=Fraction(1, 10**6), options=options)
-    assert plan.expectation.says.startswith("if at least 25,000 rows are counted in each group, the mean of age in every")
+    assert plan.expectation.says.startswith(
+        "if at least 25,000 rows are counted in each group, the mean of age in every"
+    )
     wards = np.repeat(np.arange(4), 25_000)
     ages = np.repeat(np.array([0, 100, 50, 90]), 25_000)
     rows = Rows(universe=schema.universe, columns={"age": ages, "ward": wards})

@@ -25,7 +25,7 @@ sex,categorical,female|male,drop,,NA|-9,male,,
 income,number,0 to 100 in 4 bins,,1,,,,
 region,categorical,"north
 south, east",,,,,,
-born,date,1990-01-01 to 2024-12-31 by year,,,,,DD.MM.YYYY,
+born,date,1990-01-01 to 2024-12-31 by year,,,,no date,DD.MM.YYYY,
 seen,datetime,"2020-01-01, 2020-07-01",drop,,,,YYYY-MM-DD,Europe/Berlin
 """
 

@@ -265,12 +265,12 @@ def test_only_what_is_published_of_the_same_dataset_can_be_taken_over(learn, sur
     [
         (CATEGORIES, {"column": "who"}, "is also declared as a column"),
         (CATEGORIES, {"column": "city"}, "is not a column of the table"),
-        (CATEGORIES, {"column": "age"}, "must be declared as"),
+        (CATEGORIES, {"column": "age"}, "'age' must not be declared as numbers"),
         (CATEGORIES, {"other": "drop"}, "'drop' must be another word"),
         (CATEGORIES, {"delta": "1"}, "delta: '1' must be"),
-        (RANGE, {"column": "sex"}, "must be declared as numbers"),
+        (RANGE, {"column": "sex"}, "'sex' must be a numeric column"),
         (RANGE, {"column": "age", "highest": Decimal(0)}, "highest: 0 must be above the lowest, 0"),
-        (RANGE, {"column": "age", "epsilon": "0"}, "epsilon: '0' must be above 0"),
+        (RANGE, {"column": "age", "decimals": 0, "epsilon": "0"}, "epsilon: '0' must be above 0"),
     ],
 )
 def test_what_cannot_be_learned_is_refused_and_declares_nothing(make_dataset, alice, kind, wrong, rule):

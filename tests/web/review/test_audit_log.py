@@ -29,7 +29,7 @@ def test_signing_in_and_out(client, alice):
     assert said() == [("alice", "sign-in", "", ""), ("alice", "sign-out", "", "")]
 
 
-def test_the_way_from_upload_to_download(as_, alice, published):
+def test_the_way_from_upload_to_download(as_, alice, sofia, published):
     receipt = reverse("download", args=[published.pk, "receipt.json"])
     as_(alice).post(reverse("visibility", args=[published.pk]), {"public": "yes"})
     as_(None).get(receipt)
