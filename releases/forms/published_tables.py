@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from django import forms
@@ -11,10 +10,8 @@ from django.core.files.uploadedfile import UploadedFile
 from releases.display.error_messages import in_words
 from releases.engine.errors import InvalidInput
 from releases.forms.fields import WholeNumberField, missing
-from releases.publication.published_rows import PublishedRows, lines_of, published_rows
 
-#: Together, of a request; the command `manage.py published` takes more.
-MAX_TABLES, MAX_CELLS, MAX_ROWS = 20, 300_000, 100_000
+MAX_TABLES, MAX_ROWS = 20, 100_000
 
 
 class _FilesInput(forms.FileInput):
@@ -56,22 +53,12 @@ class PublishedTablesForm(forms.Form):
         help_text="Its standard deviation, as the publisher states it. Leave it empty where the counts are exact.",
     )
 
-    def make(self) -> PublishedRows | None:
-        """The rows, or nothing where the form now says what is wrong."""
-        files: Sequence[UploadedFile[bytes]] = self.cleaned_data["tables"]
-        try:
-            lines = {str(each.name): lines_of(str(each.name), each.read()) for each in files}
-            if len(lines) < len(files):
-                raise InvalidInput("tables", ", ".join(str(each.name) for each in files), "must have different names")
-            return published_rows(
-                lines,
-                universe=None,
-                deviation=self.cleaned_data["deviation"] or 0.0,
-                rows=self.cleaned_data["rows"],
-                max_cells=MAX_CELLS,
-                max_rows=MAX_ROWS,
-            )
-        except InvalidInput as error:
-            field = error.field if error.field in self.fields else "tables"
-            self.add_error(field, in_words(error, place=str(self.fields[field].label) if field == error.field else ""))
-            return None
+    @property
+    def sent(self) -> list[UploadedFile[bytes]]:
+        sent: list[UploadedFile[bytes]] = self.cleaned_data["tables"]
+        return sent
+
+    def refuse(self, error: InvalidInput) -> None:
+        """Say what is wrong beside the field that it is about; of a file, beside the tables."""
+        field = error.field if error.field in self.fields else "tables"
+        self.add_error(field, in_words(error, place=str(self.fields[field].label) if field == error.field else ""))

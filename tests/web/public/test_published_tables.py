@@ -10,7 +10,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
-from releases.forms import published_tables
+from releases.views.public import published_tables
 
 pytestmark = pytest.mark.django_db
 
