@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import product
+from itertools import combinations_with_replacement, product
 from math import sqrt
 
 import numpy as np
@@ -220,13 +220,15 @@ def test_too_many_numbers_or_a_budget_too_small_to_draw_noise_for_are_refused_in
 @in_every_way
 @pytest.mark.parametrize(("query", "form"), [("sum", CentredSums), ("second_moments", CentredMoments)])
 def test_columns_far_from_zero_are_summed_about_their_middles(name, neighbours, query, form):
-    plan = planned(name, {query: ["born0", "born1"]}, neighbours=neighbours, beta=Fraction(1, 10**9))
+    names = ["born0", "born1", "born2"]
+    plan = planned(name, {query: names}, neighbours=neighbours, beta=Fraction(1, 10**9))
     assert isinstance(plan.noised.measurement, form)
     for count in (2_000, 0):
         rows = rows_of(plan.schema.universe, count)
         result = plan.run(rows, rng=StreamRandomness(b"born"))
-        one, other = rows.columns["born0"], rows.columns["born1"]
-        truths = [one, other] if query == "sum" else [one * one, one * other, other * other]
+        columns = [rows.columns[each] for each in names]
+        pairs = combinations_with_replacement(columns, 2)
+        truths = columns if query == "sum" else [one * other for one, other in pairs]
         for estimate, true, width in zip(result.estimates, truths, result.bound.half_widths, strict=True):
             assert abs(estimate[0] - true.sum()) <= width
 

@@ -101,6 +101,7 @@ QUESTIONS = [
     (SPOKEN, {"categories": "spoken"}),
     (PEOPLE, {"strongest_associations": {"columns": ["age", "town", "tea", "rice"], "k": 2}}),
     (TOWNS, {"strongest_associations": {"columns": ["town", "tea", "fish"]}}),
+    (PEOPLE, {"threshold": {"counts": LIKED, "above": 120}}),
     (PEOPLE, {"threshold": {"counts": LIKED, "above": 120, "answers": 2}}),
     (PEOPLE, {"largest_error": {"workload": PUBLISHED, "released": BOTH}}),
 ]

@@ -46,6 +46,20 @@ def broken(*args, **kwargs):
     raise RuntimeError("a row says: Mrs Smith, 43")
 
 
+@pytest.fixture
+def fail(monkeypatch):
+    """One attempt fails when the table is open; when the next is due."""
+
+    def attempt(release):
+        with monkeypatch.context() as patched:
+            patched.setattr(runner, "run", broken)
+            assert not execute(release)
+        release.refresh_from_db()
+        return release.next_attempt_at
+
+    return attempt
+
+
 def full(*args, **kwargs):
     raise OSError(28, "No space left on device")
 
