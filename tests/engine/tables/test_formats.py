@@ -141,7 +141,11 @@ def test_the_sheet_and_the_row_of_names_are_chosen(take, write):
     assert (without.columns, without.rows) == (("column_1", "column_2"), 2)
 
 
-ARCHIVE = {"people.csv": formats.separated(","), "more.sav": formats.statistical("sav"), "inner.zip": b"PK\x03\x04"}
+ARCHIVE = {
+    "people.csv": formats.separated(","),
+    "more.sav": formats.statistical("sav"),
+    "inner.zip": formats.zipped({"people.csv": b"a\n1\n"}),
+}
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ DECIDED = """
 
 
 def test_a_reviewer_decides_by_keyboard(visitor, installation, tmp_path):
-    requested = REQUESTED + "answer = str(dataset.budget_id)"
+    requested = REQUESTED + "    answer = str(dataset.budget_id)\n"
     budget = installation.run(requested.format(title="Decided by keyboard", folder=str(tmp_path)))
     sofia = visitor()
     sofia.sign_in("sofia", PASSWORD)

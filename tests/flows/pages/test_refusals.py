@@ -97,7 +97,7 @@ def test_a_charge_that_is_refused(window, world, installation):
 
 def test_a_form_of_whoever_was_signed_out_while_typing(window, installation, tmp_path):
     """Nothing typed is lost."""
-    asked = ASKED + "answer = str(dataset.pk)"
+    asked = ASKED + "    answer = str(dataset.pk)\n"
     dataset = installation.run(asked.format(title="Signed out", folder=str(tmp_path)))
     alice = window("alice")
     alice.go(f"/datasets/{dataset}/columns/", "columns")
