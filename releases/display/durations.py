@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from math import ceil
-
-from django.utils import timezone
 
 #: Times that are said, in seconds; from an hour on, hours.
 _LIMITS = (5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300, 600, 900, 1200, 1800, 2700)
 #: From this share on the time so far tells the time that is left.
-_SHARE_THAT_TELLS = 0.05
+SHARE_THAT_TELLS = 0.05
+#: An estimate up to so many times what was said is no news.
+_AS_SAID = 1.25
 
 
 def duration(seconds: float) -> str:
@@ -32,9 +31,21 @@ def usual_limit(seconds: float) -> str:
     return f"usually less than {ceil(wanted / 3600):,} h"
 
 
-def time_left(started_at: datetime | None, share_done: float) -> str:
-    """An estimate from the time so far, for the people who may watch a worker; empty while it is too early."""
-    if started_at is None or share_done < _SHARE_THAT_TELLS:
-        return ""
-    so_far = (timezone.now() - started_at).total_seconds()
-    return duration(so_far * (1 - share_done) / share_done)
+class Countdown:
+    """How long something still takes, by the time so far, for the people who may watch a worker. It never counts up:
+    where it takes longer than was said, nothing is said."""
+
+    def __init__(self) -> None:
+        self.least: float | None = None
+
+    def left(self, so_far: float, share_done: float) -> float | None:
+        """
+        Args:
+            so_far: seconds.
+        """
+        if share_done < SHARE_THAT_TELLS:
+            return None
+        estimate = so_far * (1 - share_done) / share_done
+        is_longer = self.least is not None and estimate > _AS_SAID * self.least
+        self.least = estimate if self.least is None else min(self.least, estimate)
+        return None if is_longer else self.least

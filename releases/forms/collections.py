@@ -34,12 +34,20 @@ TITLE = "Several questions"
 #: Of every column at a glance, unless it is typed otherwise.
 GLANCE_EPSILON = "0.5"
 #: What a page calls the places that an error names.
-_LABELS = {"number": "Column with numbers or dates", "columns": "Count or group by", "share": "Share"}
+_LABELS = {
+    "number": "Column with numbers or dates",
+    "columns": "Count or group by",
+    "share": "Share",
+    "weighted_by": "Weighted by",
+    "cap": "Cap of the weights",
+}
 _LONGEST_TITLE = 200
 #: Before the names of the fields of the form that shares its page.
 _GLANCE = "glance"
 #: The first field of those that name columns to count or to group by.
 _COLUMN_FIELDS = ("first", "second", "third")
+#: Those about survey weights, which most lines leave empty.
+_WEIGHT_FIELDS = ("weighted_by", "cap")
 
 
 def epsilon_field() -> DecimalTextField:
@@ -112,20 +120,39 @@ class PartForm(forms.Form):
             label = _LABELS["columns"] if place == 0 else "and by"
             self.fields[name] = _column_field(label, Columns.ALL.names(universe))
         self.fields["share"] = DecimalTextField(label=_LABELS["share"], required=False, initial="1")
+        if numeric := Columns.NUMERIC.names(universe):
+            self.fields["weighted_by"] = _column_field(_LABELS["weighted_by"], numeric)
+            self.fields["cap"] = DecimalTextField(label=_LABELS["cap"], required=False)
+
+    @property
+    def main(self) -> list[forms.BoundField]:
+        """The fields of every line."""
+        return [field for field in self if field.name not in _WEIGHT_FIELDS]
+
+    @property
+    def weights(self) -> list[forms.BoundField]:
+        """The fields about survey weights; none where no column can hold them."""
+        return [field for field in self if field.name in _WEIGHT_FIELDS]
+
+    @property
+    def opens_weights(self) -> bool:
+        return any(field.errors or field.value() for field in self.weights)
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or {}
         if self.errors:
             return given
         columns = [given[name] for name in _COLUMN_FIELDS if given[name]]
+        weights = {name: given.get(name, "").strip() for name in _WEIGHT_FIELDS}
         if not given["wanted"]:
-            if given["number"] or columns:
-                named = ", ".join([*filter(None, [given["number"]]), *columns])
+            if named := ", ".join(filter(None, [given["number"], *columns, *weights.values()])):
                 self.add_error("wanted", f"What is wanted: nothing was chosen for {named}; choose it, or no column")
             return given
         try:
             read_weight(share := given["share"].strip() or "1")
-            workload = line_asked(given["wanted"], number=given["number"], columns=columns, universe=self.universe)
+            workload = line_asked(
+                given["wanted"], number=given["number"], columns=columns, universe=self.universe, **weights
+            )
             question = read_question(workload, self.universe)
         except InvalidInput as error:
             self._say(error)
@@ -141,13 +168,16 @@ class PartForm(forms.Form):
     def _say(self, error: InvalidInput) -> None:
         """Beside the field that the error is about: an error of the workload format names a place there."""
         words = [error.field, *error.field.replace("[", ".").split(".")]
-        place = next((each for each in words if each in _LABELS), "")
+        # A cap is named within the weights that it belongs to.
+        place = next((each for each in reversed(words) if each in _LABELS), "")
         if not place:
             place = "number" if {"column", *_of_numbers()} & set(words) else "columns"
         if error.field.endswith(".by"):
             place = "columns"
+        elif error.field.endswith(".columns") and _of_numbers() & set(words):
+            place = "number"
         field = {"columns": _COLUMN_FIELDS[0]}.get(place, place)
-        self.add_error(field, in_words(error, place=_LABELS[place]))
+        self.add_error(field if field in self.fields else "wanted", in_words(error, place=_LABELS[place]))
 
 
 class Lines(forms.BaseFormSet):  # type: ignore[type-arg]
@@ -229,7 +259,7 @@ def _column_field(label: str, names: Sequence[str]) -> forms.Field:
 
 def _title(wanted: str, columns: Sequence[str], question: Question) -> str:
     """What a part is called wherever it is listed, in one line: the name of a column can hold anything."""
-    if wanted in (COUNTS, ROWS):
+    if wanted in (COUNTS, ROWS) and question.is_counts:
         what = "Counts by" if wanted == COUNTS else "Synthetic rows of"
         said = f"{what} {', '.join(columns) or 'all columns'}"
     else:

@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from releases.display.charts import StepPoint
 from releases.engine.accounting import filters, tight_composition
-from releases.engine.accounting.accountant import DELTA_PLACES
+from releases.engine.accounting.accountant import DELTA_PLACES, Price
 from releases.engine.accounting.events import Event, event_from_json
 from releases.engine.accounting.filters import CLOSED, Branch, Caps, Totals
 from releases.engine.domain.privacy import decimal_text, exact
@@ -40,7 +40,7 @@ from releases.ledger.balances import (
     sum_text,
 )
 from releases.ledger.capacity import Fits, room
-from releases.models import Budget, EntryKind, LedgerEntry, ReleaseState, counting_branch, ledger, share_of
+from releases.models import Budget, Dataset, EntryKind, LedgerEntry, ReleaseState, counting_branch, ledger, share_of
 
 #: Charged, but no data touched for certain, or nothing published yet.
 _IN_FLIGHT = (ReleaseState.QUEUED, ReleaseState.RUNNING)
@@ -166,6 +166,16 @@ class Standing:
 def room_of(budget: Budget | None) -> tuple[Fits, ...]:
     """How many more releases of usual sizes fit; nothing while nothing is granted."""
     return room(budget.totals, caps_of(budget)) if budget is not None and budget.is_granted else ()
+
+
+def latest_charged(dataset: Dataset) -> tuple[str, Price] | None:
+    """The newest finished release of a table: its title, and what its budget was charged; None where there is none."""
+    finished = LedgerEntry.objects.charges_that_stand().filter(
+        budget=dataset.budget_id, release__dataset=dataset, release__state=ReleaseState.PUBLISHED
+    )
+    # Of the details, which are wide, the price alone.
+    found = finished.order_by("-release__published_at").values_list("release__title", "detail__price").first()
+    return None if found is None else (found[0], Price(**found[1]))
 
 
 def standings(budgets: Iterable[Budget]) -> list[Standing]:

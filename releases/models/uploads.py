@@ -76,6 +76,8 @@ class Upload(models.Model):
     next_attempt_at = models.DateTimeField(null=True, blank=True)
     step = models.CharField(max_length=80, blank=True)
     share_done = models.FloatField(default=0.0)
+    #: Never more than before in one attempt; empty where that is not known.
+    seconds_left = models.FloatField(null=True, blank=True)
 
     # The outcome.
     refusal = models.TextField(blank=True, help_text="in words that quote the header alone")

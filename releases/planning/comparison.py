@@ -67,6 +67,7 @@ class Leaves:
         more: how many more releases like it fit; at most 999.
         runs_out: what keeps another from fitting.
         closes: in one sentence, what fits before it and not after it; empty where nothing does.
+        like: what the release is called.
     """
 
     percent: float
@@ -74,6 +75,7 @@ class Leaves:
     more: int
     runs_out: str
     closes: str = ""
+    like: str = "this"
 
     @property
     def share(self) -> str:
@@ -86,10 +88,11 @@ class Leaves:
     @property
     def more_text(self) -> str:
         if self.more >= _MAX_COUNTED - 1:
-            return f"{_MAX_COUNTED - 1} or more releases like this still fit"
+            return f"{_MAX_COUNTED - 1} or more releases like {self.like} still fit"
         if self.more <= 1:
-            return "about one more release like this fits" if self.more else "no further release like this fits"
-        return f"about {self.more:,} more releases like this fit"
+            number = "about one more" if self.more else "no further"
+            return f"{number} release like {self.like} fits"
+        return f"about {self.more:,} more releases like {self.like} fit"
 
     @property
     def why_no_more(self) -> str:
@@ -493,6 +496,19 @@ def leaves_after(budget: Budget, price: accountant.Price) -> Leaves | None:
         more=number - 1,
         runs_out=runs_out,
         closes=closed_by(before=budget.totals, after=spent, caps=caps),
+    )
+
+
+def left_now(budget: Budget, price: accountant.Price, *, like: str) -> Leaves:
+    """What a granted budget holds now, as `leaves_after` says it: counted in releases of this price."""
+    caps = caps_of(budget)
+    number, runs_out = releases_left(budget, price)
+    return Leaves(
+        percent=round(100 - per_cent(share_of(budget.totals, caps)), 1),
+        amount=left_text(budget.totals, caps),
+        more=min(number, _MAX_COUNTED - 1),
+        runs_out=runs_out,
+        like=like,
     )
 
 

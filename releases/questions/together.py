@@ -12,6 +12,7 @@ from releases.engine.domain.privacy import exact
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.workload.kinds.strongest_associations import StrongestAssociations, refused
+from releases.engine.workload.kinds.weighted_count import WeightedCount
 from releases.engine.workload.queries import WORKLOAD_VERSION
 from releases.questions.base import Columns, Input, StatisticKind, offered_statistics
 
@@ -26,8 +27,8 @@ COUNTS, ROWS = "counts", "rows"
 GLANCE = "Everything at a glance"
 #: What its part about pairs of columns is called.
 ASSOCIATIONS = "Strongest associations"
-#: The field of a kind that names its groups.
-_GROUPS = "by"
+#: The fields of a kind that name its groups, its weights, and the cap of these.
+_GROUPS, _WEIGHTS, _CAP = "by", "weighted_by", "cap"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,23 +128,38 @@ def assumed(kind: StatisticKind[Any]) -> str:
     )
 
 
-def line_asked(wanted: str, *, number: str, columns: Sequence[str], universe: Universe) -> dict[str, Any]:
+def line_asked(
+    wanted: str, *, number: str, columns: Sequence[str], universe: Universe, weighted_by: str = "", cap: str = ""
+) -> dict[str, Any]:
     """What a line asks, in the workload format.
 
     Args:
         number: the column with numbers; empty where none was chosen.
         columns: to count, or to group by.
+        weighted_by, cap: the column of survey weights and what they count as at most; empty where rows count alike.
 
     Raises:
         InvalidInput: a column is missing, named twice, or of no use to what is wanted.
     """
     if repeated := [name for place, name in enumerate(columns) if name in columns[:place]]:
         raise InvalidInput("columns", repeated[0], "is named twice; name each column once")
+    weights = {_WEIGHTS: weighted_by, _CAP: cap}
+    given = {name: typed for name, typed in weights.items() if typed}
+    if given and not _can_be_weighted(wanted):
+        field, typed = next(iter(given.items()))
+        raise InvalidInput(field, typed, "is of no use here; averages, sums and counts alone can be weighted")
     if wanted in (COUNTS, ROWS):
         query = _table(wanted, number=number, columns=columns, universe=universe)
+        if given:
+            query = statistics_together()[WeightedCount.kind].query({_GROUPS: ", ".join(columns), **weights})
     else:
-        query = _statistic(statistics_together()[wanted], number=number, columns=columns)
+        query = _statistic(statistics_together()[wanted], number=number, columns=columns, weights=weights)
     return {"version": WORKLOAD_VERSION, "queries": [query]}
+
+
+def _can_be_weighted(wanted: str) -> bool:
+    kind = statistics_together().get(wanted)
+    return wanted == COUNTS if kind is None else any(field.name == _WEIGHTS for field in kind.fields)
 
 
 def _table(wanted: str, *, number: str, columns: Sequence[str], universe: Universe) -> dict[str, Any]:
@@ -157,8 +173,16 @@ def _table(wanted: str, *, number: str, columns: Sequence[str], universe: Univer
     return {"marginal": list(columns)}
 
 
-def _statistic(kind: StatisticKind[Any], *, number: str, columns: Sequence[str]) -> dict[str, Any]:
+def _statistic(
+    kind: StatisticKind[Any], *, number: str, columns: Sequence[str], weights: Mapping[str, str]
+) -> dict[str, Any]:
     first, *others = kind.fields
+    if first.name == _WEIGHTS:
+        if number:
+            raise InvalidInput("number", number, "is of no use here; name the column of weights by itself")
+        if not weights[_WEIGHTS]:
+            raise InvalidInput(_WEIGHTS, "", "must name a column of survey weights")
+        return kind.query({_GROUPS: ", ".join(columns), **weights})
     is_of_numbers = first.columns in (Columns.NUMERIC, Columns.RANKED)
     has_groups = any(field.name == _GROUPS for field in others)
     if is_of_numbers and not number:
@@ -174,4 +198,4 @@ def _statistic(kind: StatisticKind[Any], *, number: str, columns: Sequence[str])
     given[first.name] = of if first.input is Input.COLUMN else [of]
     if has_groups:
         given[_GROUPS] = ", ".join(columns)
-    return kind.query(given)
+    return kind.query(given | {name: typed for name, typed in weights.items() if name in given})

@@ -18,7 +18,8 @@ import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from time import monotonic
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -26,6 +27,7 @@ from django.db import transaction
 from django.db.models import Count, Sum
 from django.utils import timezone
 
+from releases.display.durations import Countdown
 from releases.engine.errors import Cancelled, InvalidInput
 from releases.engine.tables.facts import FileFacts
 from releases.engine.tables.kinds import PARQUET
@@ -179,6 +181,18 @@ def receive_upload(*, owner: User, title: str, source: Path, facts: FileFacts | 
     return upload
 
 
+class _Progress(leases.Progress):
+    """Writes as well how long it still takes."""
+
+    def __init__(self, ours: QuerySet[Upload]) -> None:
+        super().__init__(ours)
+        self.begun = monotonic()
+        self.countdown = Countdown()
+
+    def beside(self) -> dict[str, Any]:
+        return {"seconds_left": self.countdown.left(monotonic() - self.begun, self.share)}
+
+
 def execute_upload(*, upload_id: uuid.UUID | str) -> bool:
     """Read a received file and make a dataset of it. Returns whether this call did.
 
@@ -199,7 +213,7 @@ def execute_upload(*, upload_id: uuid.UUID | str) -> bool:
                 incoming_folder() / upload.location,
                 made,
                 facts=FileFacts.from_json(upload.file_facts),
-                progress=leases.Progress(held),
+                progress=_Progress(held),
             )
             return _store(upload, token, made, ingested)
     except Cancelled:

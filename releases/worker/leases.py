@@ -138,13 +138,19 @@ class Progress:
     def __init__(self, ours: QuerySet[Any]) -> None:
         self.ours = ours
         self.written_at = 0.0
+        self.share = 0.0
 
     def __call__(self, step: str, share: float) -> None:
         if monotonic() - self.written_at < _PROGRESS_SECONDS:
             return
         self.written_at = monotonic()
-        if self.ours.update(step=step, share_done=min(max(share, 0.0), 1.0)) != 1:
+        self.share = min(max(share, self.share), 1.0)
+        if self.ours.update(step=step, share_done=self.share, **self.beside()) != 1:
             raise Cancelled("another worker holds it")
+
+    def beside(self) -> dict[str, Any]:
+        """What else is written."""
+        return {}
 
 
 class Held:

@@ -191,6 +191,10 @@ class Dates:
         """As in ISO 8601, with a space before the time of day."""
         return str(self.value(number))
 
+    def day(self, day: int) -> str:
+        """A day from 1970-01-01, as in ISO 8601."""
+        return str(date.fromordinal(day + _EPOCH))
+
     def parse(self, text: str) -> date:
         """The date, or the date and time, that `point` wrote."""
         return datetime.fromisoformat(text) if self.has_time else date.fromisoformat(text)

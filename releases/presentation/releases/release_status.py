@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from django.urls import reverse
 
 from releases import services
-from releases.display.durations import time_left
+from releases.display.durations import SHARE_THAT_TELLS, duration
+from releases.engine.tables.ingest import seconds_foretold
 from releases.models import Release, ReleaseState, Upload, UploadState
 from releases.presentation.review.said import Said, said_of_release
 
@@ -22,11 +23,13 @@ class Progress:
     Attributes:
         value: from 0 to 1; empty where how far it is may depend on the data.
         left: how long it still takes; empty where that is not known.
+        note: what is said of the time instead.
     """
 
     label: str
     value: str
     left: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,10 +95,26 @@ def _progress_of(release: Release, *, is_own: bool) -> Progress:
 
 def upload_progress(upload: Upload) -> Progress:
     """How far the reading of an upload is."""
-    done = "" if upload.status is UploadState.WAITING else _done(upload.share_done)
-    left = time_left(upload.started_at, upload.share_done) if upload.status is UploadState.READING else ""
+    is_read = upload.status is UploadState.READING
+    done = _done(upload.share_done) if is_read else ""
+    # Another attempt begins again, and would count up.
+    is_first = upload.attempts == int(is_read)
+    left = duration(upload.seconds_left) if is_read and is_first and upload.seconds_left is not None else ""
     label = f"{upload.step or 'Waiting for a worker'}{done}{f', {left} left' if left else ''}"
-    return Progress(label=label, value=f"{upload.share_done:.3f}", left=left)
+    return Progress(
+        label=label,
+        value=f"{upload.share_done:.3f}",
+        left=left,
+        note=_time_of(upload) if is_first and not left else "",
+    )
+
+
+def _time_of(upload: Upload) -> str:
+    """What is said of the time before it is known how much is left, and where that is more than was said."""
+    if upload.share_done >= SHARE_THAT_TELLS:
+        return "It takes longer than expected."
+    foretold = duration(seconds_foretold(upload.size, is_parquet=upload.is_parquet))
+    return f"A file of this size takes {foretold} to read on a server with little else to do."
 
 
 def _done(share: float) -> str:

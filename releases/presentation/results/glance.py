@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import floor
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,8 @@ class Bar:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Quartile:
-    """Where it is by the released counts, and between which edges it is with the confidence of the release."""
+    """Where it is by the released counts, and between which edges, or days, it is with the confidence of the
+    release."""
 
     name: str
     about: str
@@ -170,7 +172,7 @@ def glance_of(attribute: Attribute, counted: Counted, *, states: Counted | None 
         last=labels[inside - 1],
         width=0.9 * 100 * _together(inside) / inside if inside else 0,
         others=0 if inside else len(labels) - len(largest),
-        quartiles=tuple(_quartiles(attribute, counted, inside)) if attribute.is_numeric else (),
+        quartiles=tuple(_quartiles(attribute, counted, inside)) if inside else (),
         missing=_missing(attribute, counted, states),
     )
 
@@ -205,16 +207,21 @@ def _histogram(labels: Sequence[str], shares: NDArray[np.float64]) -> Iterator[B
 
 def _quartiles(attribute: Attribute, counted: Counted, inside: int) -> Iterator[Quartile]:
     counts, lower, upper = (each[:inside] for each in (counted.about, counted.lower, counted.upper))
-    edges = np.asarray([float(edge) for edge in attribute.edges])
+    dates = attribute.dates
+    edges = np.asarray([float(edge) for edge in (attribute.edges if dates is None else dates.days)])
     for name, part, whole in _QUARTILES:
         low, high = quartile_within(lower, upper, part=part, whole=whole)
-        about = quartile_about(counts, edges, share=part / whole)
-        within = f"{attribute.edges[low].normalize():,f} to {attribute.edges[high].normalize():,f}"
-        yield Quartile(
-            name=name,
-            about="" if about is None else _number(min(max(about, edges[low]), edges[high]), attribute.decimals),
-            within=within,
-        )
+        found = quartile_about(counts, edges, share=part / whole)
+        about = None if found is None else min(max(found, edges[low]), edges[high])
+        if dates is None:
+            said = "" if about is None else _number(about, attribute.decimals)
+            ends = tuple(f"{attribute.edges[place].normalize():,f}" for place in (low, high))
+        else:
+            # A bin of days ends before the day on which the next one begins.
+            last = dates.days[high] - 1
+            said = "" if about is None else dates.day(min(floor(about), last))
+            ends = (dates.day(dates.days[low]), dates.day(last))
+        yield Quartile(name=name, about=said, within=" to ".join(ends))
 
 
 def quartile_within(

@@ -3,6 +3,9 @@
 "use strict";
 
 (function () {
+  /* An estimate up to so many times what was said is no news. */
+  const AS_SAID = 1.25;
+
   function begin() {
     const form = document.querySelector("form[data-upload]");
     if (form) form.addEventListener("submit", send);
@@ -42,6 +45,7 @@
     const button = form.querySelector(".actions button");
     const request = new XMLHttpRequest();
     const begun = performance.now();
+    let least = Infinity;
 
     function show(share, words) {
       bar.value = share;
@@ -66,7 +70,13 @@
       const share = event.loaded / event.total;
       const seconds = (performance.now() - begun) / 1000;
       let words = "Sending the file: " + Math.floor(100 * share) + "% sent";
-      if (seconds > 2 && share < 1) words += ", " + duration(seconds * (1 - share) / share) + " left";
+      /* It never counts up: where it takes longer than was said, nothing is said. */
+      if (seconds > 2 && share > 0 && share < 1) {
+        const left = seconds * (1 - share) / share;
+        const isLonger = left > AS_SAID * least;
+        least = Math.min(least, left);
+        if (!isLonger) words += ", " + duration(least) + " left";
+      }
       show(share, share < 1 ? words : "Sent. The server looks at its first lines");
     });
     request.addEventListener("abort", stop);

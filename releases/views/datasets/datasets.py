@@ -25,6 +25,7 @@ from releases.ledger import reports
 from releases.models import Budget, Dataset, ReleaseState, Upload
 from releases.permissions import get_dataset_for, groups_to_choose, signed_in
 from releases.planning import comparison
+from releases.presentation.datasets.dataset_page import more_like_the_latest
 from releases.presentation.releases.release_rows import release_rows
 from releases.publication.receipt import protection_text
 from releases.views.common.live_validation import checked, is_check, undone_if_check
@@ -75,6 +76,7 @@ def dataset_detail(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
             "protection": protection_text(budget) if budget else "",
             "budget": budget_text(budget) if budget and not budget.is_granted else "",
             "row": reports.standings([budget])[0] if budget and budget.is_granted else None,
+            "more_like": more_like_the_latest(dataset),
             "releases": release_rows(releases.with_review().order_by("-created_at")[:PAGE_LENGTH]),
             "has_more": releases.count() > PAGE_LENGTH,
             "requests": budget.requests.of_tables(budget.datasets.visible_to(request.user)).order_by("-requested_at")

@@ -143,5 +143,4 @@ def _status(upload: Upload) -> dict[str, object]:
     return {
         "upload": upload,
         "progress": upload_progress(upload),
-        "foretold": duration(seconds_foretold(upload.size, is_parquet=upload.is_parquet)),
     }

@@ -55,3 +55,21 @@ def test_an_amount_that_is_no_budget_is_refused_beside_the_field(send):
         assert field_value(response, "epsilon") == data.get("epsilon", "3")
         assert field_value(response, "reason") == "For the yearbook."
         assert not BudgetRequest.objects.exists()
+
+
+def test_the_dataset_s_page_counts_what_is_left_in_releases_like_its_newest_finished_one(
+    dataset, make_draft, make_queued, carry_out, as_, alice
+):
+    def said():
+        return as_(alice).get(reverse("dataset_detail", args=[dataset.pk])).context["more_like"]
+
+    make_queued(dataset, epsilon="0.3")
+    assert said() == "", "it is charged and not finished"
+    carry_out(make_draft(dataset, epsilon="0.4", title="Ages"))
+    # Of epsilon 2, 1.3 are left.
+    assert said() == "About 3 more releases like “Ages” fit."
+    make_draft(dataset, epsilon="0.1")
+    carry_out(make_draft(dataset, epsilon="0.7", title="All tables"))
+    assert said() == "No further release like “All tables” fits. The budget’s epsilon runs out first."
+    Budget.objects.update(is_frozen=True)
+    assert said() == ""

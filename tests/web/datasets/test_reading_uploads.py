@@ -18,8 +18,10 @@ from releases import services
 from releases.engine.errors import Cancelled
 from releases.engine.tables import ingest as engine_ingest
 from releases.models import Dataset, Notice, Upload, UploadState
+from releases.presentation.releases.release_status import upload_progress
 from releases.services import uploads
 from releases.services.uploads import incoming_folder
+from releases.worker import leases
 from tests.web.conftest import CSV
 from tests.web.pages import words
 
@@ -215,6 +217,31 @@ def test_a_statement_is_stopped_where_the_report_raises():
     with pytest.raises(Cancelled):
         report.run("Storing it", connection, "SELECT count(*) FROM range(1000000000000) t(i) WHERE hash(i) = 7")
     assert time.monotonic() - begun < 240  # to its end the query would take hours
+
+
+def test_the_time_that_is_left_never_rises_and_another_attempt_says_none(received, monkeypatch):
+    now, said = [1000.0], []
+    for module in (leases, uploads):
+        monkeypatch.setattr(module, "monotonic", lambda: now[0])
+
+    def slow(source, destination, *, progress, **named):
+        begun = now[0]
+        for seconds, share in ((1, 0.02), (10, 0.1), (20, 0.25), (60, 0.3), (70, 0.2), (70.6, 0.5), (90, 0.75)):
+            now[0] = begun + seconds
+            progress("Reading the table", share)
+            shown = upload_progress(Upload.objects.get())
+            said.append((shown.value, shown.left))
+            if len(said) in (1, 4):
+                assert shown.note.startswith("It takes longer" if len(said) == 4 else "A file of this size takes")
+        raise RuntimeError
+
+    monkeypatch.setattr(uploads, "read_table", slow)
+    assert not read(received)
+    lefts = ["", "about 2 min", "about 60 s", "", "", "about 60 s", "about 30 s"]
+    values = ["0.020", "0.100", "0.250", "0.300", "0.300", "0.500", "0.750"]
+    assert said == list(zip(values, lefts, strict=True))
+    assert not read(received)
+    assert said[7:] == [(value, "") for value in values]
 
 
 # Pages

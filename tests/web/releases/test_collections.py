@@ -9,7 +9,9 @@ from fractions import Fraction
 import pytest
 
 from releases import services
+from releases.engine.domain.universe import Schema
 from releases.engine.errors import InvalidInput
+from releases.forms.collections import PartForm
 from releases.ledger import refusals
 from releases.models import AuditEvent, Budget, Collection, Organisation, Release
 from releases.publication.files import folder_of
@@ -329,6 +331,12 @@ BROKEN_LINES = [
     ({"wanted": "quantile", "number": "age", "first": "sex"}, "Count or group by: 'sex' are of no use here"),
     ({"wanted": "most_common"}, "Count or group by: nothing is given; must be one column"),
     ({"wanted": "counts", "first": "sex", "epsilon": "0"}, "Epsilon: '0' must be"),
+    ({"wanted": "mean", "number": "age", "weighted_by": "age"}, "Weighted by: 'age' must be another column"),
+    ({"wanted": "counts", "first": "sex", "weighted_by": "age", "cap": "70"}, "Cap of the weights: '70' must be above"),
+    ({"wanted": "counts", "first": "sex", "cap": "5"}, "Weighted by: nothing is given; must be a numeric column"),
+    ({"wanted": "rows", "weighted_by": "age"}, "Weighted by: 'age' is of no use here"),
+    ({"wanted": "weighted_count", "first": "sex"}, "Weighted by: nothing is given; must name a column"),
+    ({"weighted_by": "age", "cap": "5"}, "What is wanted: nothing was chosen for age, 5"),
 ]
 
 
@@ -339,8 +347,40 @@ def test_what_breaks_a_rule_names_field_value_and_rule_and_stays_typed(plan):
         assert response.status_code == 400
         assert message.lower() in words(response).lower()
         assert field_value(response, "title") == "For the yearbook"
+        assert field_value(response, "form-0-cap") == lines.get("cap", "")
         assert not Collection.objects.exists()
         assert not Release.objects.exists()
+
+
+def test_averages_sums_and_counts_can_be_weighted_by_a_column_with_a_cap(plan):
+    weights = {"weighted_by": "age", "cap": "50"}
+    counts = {"wanted": "counts", "first": "sex", **weights}
+    lines = (counts, {"wanted": "weighted_count", **weights})
+    assert plan(**{f"form-{n}-{name}": text for n, line in enumerate(lines) for name, text in line.items()}).url
+    by_sex, in_all = releases_of(Collection.objects.get())
+    capped = {"column": "age", "cap": 50}
+    assert by_sex.workload["queries"] == [{"weighted_count": {"by": ["sex"], "weighted_by": capped}}]
+    assert in_all.workload["queries"] == [{"weighted_count": {"weighted_by": capped}}]
+    assert by_sex.title == "Sum of the weights age by sex"
+    assert by_sex.mechanism
+    assert in_all.mechanism
+
+
+def test_a_weighted_average_is_asked_of_another_column_and_no_weights_are_offered_without_numbers():
+    numbers = [{"name": name, "type": "integer", "edges": [0, 40, 80]} for name in ("pay", "wgt")]
+    sexes = {"name": "sex", "type": "categorical", "categories": ["f", "m"]}
+    universe = Schema.from_json({"version": 1, "columns": [sexes, *numbers]}).universe
+    sent = {"wanted": "mean", "number": "pay", "first": "sex", "weighted_by": "wgt", "cap": "12"}
+    form = PartForm(sent, universe=universe)
+    assert form.is_valid()
+    assert form.asked.workload["queries"] == [
+        {"mean": {"columns": ["pay"], "by": ["sex"], "weighted_by": {"column": "wgt", "cap": "12"}}}
+    ]
+    alone = PartForm(
+        {"wanted": "weighted_count"}, universe=Schema.from_json({"version": 1, "columns": [sexes]}).universe
+    )
+    assert alone.weights == []
+    assert "must name a column of survey weights" in alone.errors["wanted"][0]
 
 
 def test_a_part_that_a_reviewer_has_to_see_is_confirmed_on_its_own_page_and_the_others_here(
@@ -376,6 +416,8 @@ def test_whatever_a_line_offers_is_planned_with_a_method_or_with_the_reason_why_
     kind = statistics_together().get(wanted)
     is_of_numbers = kind is not None and kind.fields[0].columns in (Columns.NUMERIC, Columns.RANKED)
     column = {"form-0-number": "age"} if is_of_numbers else {"form-0-first": "sex"}
+    if wanted == "weighted_count":
+        column = {"form-0-weighted_by": "age"}
     assert plan(**{"form-0-wanted": wanted, **column}).status_code == 302
     (part,) = check_page(Collection.objects.get()).context["page"].parts
     assert part.within or part.why_barred

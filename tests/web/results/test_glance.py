@@ -172,6 +172,20 @@ def test_quartiles_are_about_where_the_counts_put_them():
     assert found == [("10", "0 to 10"), ("20", "10 to 20"), ("30", "20 to 30")]
 
 
+@pytest.mark.parametrize("kind", ["date", "datetime"])
+def test_quartiles_of_dates_are_days_where_their_bins_are_in_order_of_time(kind):
+    declared = {"type": kind, "first": "2024-01-01", "last": "2024-04-30", "missing_as": "no date"}
+    column = Attribute.from_json({"name": "seen", "by": "month", **declared})
+    # A row on each day, and more without a date.
+    found = glance_of(column, within([31, 29, 31, 30, 500])).quartiles
+    assert [each.about for each in found] == ["2024-01-31", "2024-03-01", "2024-03-31"]
+    march = "2024-03-01 to 2024-03-31"
+    assert [each.within for each in found] == ["2024-01-01 to 2024-01-31", march, march]
+    assert [each.about for each in glance_of(column, within([0, 0, 0, 0, 9])).quartiles] == ["", "", ""]
+    weekdays = Attribute.from_json({"name": "seen", "by": "weekday", **declared})
+    assert glance_of(weekdays, within([1, 2, 3, 4, 5, 6, 7, 8])).quartiles == ()
+
+
 def test_what_is_missing_is_counted_by_itself_only_where_a_column_leaves_such_rows_out_and_is_told():
     alone = at_a_glance(Universe(attributes=(AGES,)), may_check=True)
     assert [part.title for part in alone] == ["Everything at a glance"]
