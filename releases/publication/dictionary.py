@@ -202,8 +202,8 @@ def _meaning(attribute: Attribute, index: int) -> str:
 
 def _meaning_of_date(attribute: Attribute, dates: Dates, index: int) -> str:
     if index == dates.size:
-        many = attribute.counted.many
-        return f"{many} whose {attribute.name} is missing, or is text that writes no date as {dates.written}"
+        counted = attribute.counted.many
+        return f"{counted} whose {attribute.name} is missing, or is text that writes no date as {dates.written}"
     between = f"from {dates.first} to {dates.last}"
     if dates.by is By.HOUR:
         return f"times of day {attribute.labels[index]}, of dates {between}"
