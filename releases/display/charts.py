@@ -424,7 +424,7 @@ def _above(title: str) -> dict[str, Any]:
     return {"title": title, "axis": level}
 
 
-def heat_map(rows: Sequence[dict[str, Any]], *, heads: Sequence[str]) -> dict[str, Any]:
+def heat_map(rows: Sequence[dict[str, Any]], *, heads: Sequence[str], unit: str = "rows") -> dict[str, Any]:
     """A table of two columns: a square for every cell with its released count, the darker the larger it is.
 
     Where squares are too narrow for numbers, the page draws the first layer alone.
@@ -432,6 +432,7 @@ def heat_map(rows: Sequence[dict[str, Any]], *, heads: Sequence[str]) -> dict[st
     Args:
         rows: each with `labels` (of both columns), `estimate`, `lower`, `upper`, in declared order.
         heads: the two columns.
+        unit: what is counted.
     """
     values = [
         {"down": row["labels"][0], "across": row["labels"][1]}
@@ -446,7 +447,7 @@ def heat_map(rows: Sequence[dict[str, Any]], *, heads: Sequence[str]) -> dict[st
         colour={
             "field": "estimate",
             "type": "quantitative",
-            "title": "rows",
+            "title": unit,
             "scale": {"zero": True},
             "legend": {"orient": "bottom", "direction": "horizontal", "format": ",.0f", "gradientLength": 180},
         },

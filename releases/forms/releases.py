@@ -12,6 +12,7 @@ from django.http import QueryDict
 
 from releases.display.error_messages import in_words, separators
 from releases.engine.bounds.theory import Numbers
+from releases.engine.domain.counted import Counted
 from releases.engine.domain.privacy import NeighbouringRelation, exact, privacy_budget
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import mechanism, mechanisms
@@ -106,6 +107,10 @@ class CompareForm(ChoiceForm):
         field.label = f"Or the largest error, in {unit}"
         if is_weighed:
             field.help_text = "This holds for every answer. More important ones are closer to the truth."
+
+    def ask_how_many(self, counted: Counted) -> None:
+        """Of persons, where a release counts these."""
+        self.fields["population"].label = f"About how many {counted.many}"
 
     def ask_what_weights_add_up_to(self) -> None:
         """Of weighted means, whose error depends on that rather than on the rows."""

@@ -133,7 +133,8 @@ class ReleaseQuerySet(models.QuerySet["Release"]):
         """Of a result, which is wide, only what its bound says in short, and its headline."""
         parts = ("alpha", "beta", "says", "proof")
         bound = {f"bound_{part}": F(f"stored_result__content__receipt__bound__{part}") for part in parts}
-        return self.annotate(**bound, headline=F("stored_result__content__headline"))
+        counts = F("stored_result__content__receipt__counts")
+        return self.annotate(**bound, bound_counts=counts, headline=F("stored_result__content__headline"))
 
     def with_description(self) -> ReleaseQuerySet:
         """Of a result, what it says of its table; None where it says nothing."""

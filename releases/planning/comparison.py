@@ -13,6 +13,7 @@ from releases.display.durations import usual_limit
 from releases.display.math import typeset
 from releases.engine.accounting import accountant, filters
 from releases.engine.bounds.accuracy import Bound, Proof
+from releases.engine.domain.counted import Counted
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP, decimal_text, exact
 from releases.engine.domain.universe import Schema
 from releases.engine.errors import EngineError, Unpriceable
@@ -130,6 +131,10 @@ class ComparedPlan:
         return self.plan.bound or self.plan.expectation
 
     @property
+    def counted(self) -> Counted:
+        return self.plan.schema.counted
+
+    @property
     def unit(self) -> str:
         return bound_unit(self.plan)
 
@@ -147,13 +152,13 @@ class ComparedPlan:
             least = "at least" if self.plan.options.get("expected_rows") else "about"
             if weight_of(self.plan.workload) is not None:
                 return f"proved if the weights add up to {least} {assumed:,}"
-            return f"proved if {least} {assumed:,} rows are counted"
+            return f"proved if {least} {assumed:,} {self.counted.many} are counted"
         return self.bound.proof.value
 
     @property
     def margin(self) -> str:
         """The bound as short as a table needs it; empty for what is no count."""
-        return "" if self.bound is None or self.bound.says else f"± {rows_text(self.bound.alpha)}"
+        return "" if self.bound is None or self.bound.says else f"± {rows_text(self.bound.alpha, self.counted)}"
 
     @property
     def rows(self) -> int | None:
@@ -165,16 +170,16 @@ class ComparedPlan:
         """Why the bound is too wide to say anything; empty where it says something, or where that cannot be told."""
         if self.bound is None or self.mechanism.may_refuse:
             return ""
-        if self.unit != "rows":
+        if self.unit != self.counted.many:
             return usefulness.says_little_of_range(self.plan, self.bound.alpha)
-        return "" if self.rows is None else usefulness.says_little(self.bound.alpha, self.rows)
+        return "" if self.rows is None else usefulness.says_little(self.bound.alpha, self.rows, self.counted)
 
     @property
     def useful_from(self) -> str:
         """About how many rows there should be, where nobody has guessed; empty where that says nothing."""
         if self.bound is None or not self.margin or self.rows is not None or not self.bound.alpha:
             return ""
-        return f"useful from {usefulness.useful_from(self.bound.alpha):,} rows"
+        return f"useful from {usefulness.useful_from(self.bound.alpha):,} {self.counted.many}"
 
     @property
     def wants_rows(self) -> bool:
@@ -192,12 +197,12 @@ class ComparedPlan:
     def margins(self) -> list[tuple[str, str]]:
         """The bound of each degree of importance, the most important last; empty where importance decides nothing."""
         widths = {} if self.bound is None else bounds_by_weight(self.plan, self.bound)
-        return [(f"{weight:,}", f"± {rows_text(width)}") for weight, width in widths.items()]
+        return [(f"{weight:,}", f"± {rows_text(width, self.counted)}") for weight, width in widths.items()]
 
     @property
     def sentence(self) -> str:
         if self.wants_rows:
-            depends = "how many rows there are. Type about how many"
+            depends = f"how many {self.counted.many} there are. Type about how many"
             if weight_of(self.plan.workload) is not None:
                 depends = "what the weights add up to. Type about how much that is"
             return (
@@ -207,9 +212,10 @@ class ComparedPlan:
         if self.bound is None:
             return "How accurate it is becomes known with the release: no bound is proved before."
         if self.is_unproved:
+            within = rows_text(self.bound.alpha, self.counted)
             return (
                 f"Expected, not proved: {percent(1 - self.bound.beta)} of the time every one of the "
-                f"{self.plan.workload.size:,} counts within {rows_text(self.bound.alpha)} of the truth, if the fit "
+                f"{self.plan.workload.size:,} counts within {within} of the truth, if the fit "
                 f"does here what it did on other tables. A bound is proved from the release itself."
             )
         return accuracy_sentence(self.plan, self.bound)
@@ -252,7 +258,7 @@ class ComparedPlan:
         most = self.plan.most_synthetic_rows
         if not most or self.plan.options.get(ROWS.name) is not None:
             return f"{most:,}" if most else ""
-        total = "number of rows" if self.plan.schema.total_is_public else "released total"
+        total = f"number of {self.counted.many}" if self.plan.schema.total_is_public else "released total"
         return f"as many as the {total}, at most {most:,}"
 
     @property
@@ -399,7 +405,7 @@ def bound_unit(plan: Plan) -> str:
     universe, columns = plan.schema.universe, plan.workload.columns
     # Columns of categories beside those of numbers or of dates make the groups.
     valued = valued_columns(plan.workload) or [universe[name] for name in columns]
-    return kind_of(plan.workload).bound_unit(valued, mechanism=plan.mechanism)
+    return kind_of(plan.workload).bound_unit(valued, mechanism=plan.mechanism, counted=plan.schema.counted)
 
 
 def other_mechanisms(plans: Sequence[Plan]) -> list[Mechanism]:

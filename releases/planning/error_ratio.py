@@ -61,7 +61,7 @@ def shares_for_ratio(parts: Sequence[Part], *, epsilon: Fraction) -> list[Fracti
 
 def _scales(parts: Sequence[Part]) -> list[float]:
     # Sums have the unit of means, and are no more like them for that.
-    units = {(bound_unit(each.plan), kind_of(each.plan.workload).is_total) for each in parts}
+    units = {(_unit(each.plan), kind_of(each.plan.workload).is_total) for each in parts}
     guess = next((rows for each in parts if (rows := assumed_rows(each.plan, each.guess))), None)
     if len(units) == 1:
         return [1.0 for _ in parts]
@@ -76,6 +76,12 @@ def _scales(parts: Sequence[Part]) -> list[float]:
             raise InvalidInput("share_rule", each.title, "has an error that cannot be compared with the others'")
         scales.append(scale)
     return scales
+
+
+def _unit(plan: Plan) -> str:
+    """Of its bound; empty of numbers of rows and of persons, which are compared as they are."""
+    unit = bound_unit(plan)
+    return "" if unit == plan.schema.counted.many else unit
 
 
 def _curve(part: Part, epsilon: Fraction, scale: float) -> list[tuple[float, float]]:

@@ -60,8 +60,8 @@ def _why_no_epsilon(row: ComparedPlan) -> str:
     if largest is None:
         return row.plan.infeasible or f"It cannot be run at epsilon {MAX_EPSILON}."
     if (bound := largest.bound or largest.expectation) is not None:
-        closest = f"{bound.alpha:,.4g}" if bound.says else rows_text(bound.alpha)
+        closest = f"{bound.alpha:,.4g}" if bound.says else rows_text(bound.alpha, row.counted)
         return f"Not at any epsilon up to {MAX_EPSILON}: there it is within {closest}."
     if row.wants_rows:
-        return "It depends on how many rows there are: type about how many, below epsilon."
+        return f"It depends on how many {row.counted.many} there are: type about how many, below epsilon."
     return "It proves its bound from what it releases; none is known before."

@@ -55,5 +55,5 @@ def within(row: ComparedPlan) -> str:
     number = row.plan.workload.size
     answers, together = ("The count", "") if number == 1 else (f"Each of the {number:,} counts", ", all at once")
     expected = "is expected, not proved, to be" if row.is_unproved else "is"
-    width, confidence = rows_text(row.bound.alpha), percent(1 - row.bound.beta)
+    width, confidence = rows_text(row.bound.alpha, row.counted), percent(1 - row.bound.beta)
     return f"{answers} {expected} within {width} of the truth{together}, with {confidence} confidence."

@@ -65,15 +65,15 @@ def recommended(plans: Mapping[str, Plan], *, rows: int | None) -> RowMethod | N
             why="Recommended for synthetic rows: your questions connect the columns in small groups, and it measures "
             "these groups alone.",
         )
-    least = ceil(fit.noise_in_rows / MOST_NOISE)
+    least, counted = ceil(fit.noise_in_rows / MOST_NOISE), fit.schema.counted
     if (rows or USUAL_ROWS) >= least:
-        known = "" if rows else f" if there are {rows_text(least)} or more"
+        known = "" if rows else f" if there are {rows_text(least, counted)} or more"
         return RowMethod(
             name=fit.mechanism,
             why=f"Recommended for synthetic rows{known}: the tables you ask about are then clear enough to be followed "
             "closely.",
         )
-    known = "" if rows else f" if there are fewer than {rows_text(least)}"
+    known = "" if rows else f" if there are fewer than {rows_text(least, counted)}"
     return RowMethod(
         name=mixture.mechanism,
         why=f"Recommended for synthetic rows{known}: the tables you ask about are then mostly noise, which "

@@ -12,6 +12,7 @@ from functools import lru_cache
 from math import ceil, log10
 from typing import Any
 
+from releases.engine.domain.counted import Counted
 from releases.engine.domain.privacy import PrivacyBudget
 from releases.engine.domain.universe import Attribute, Schema
 from releases.engine.mechanisms.base import Plan, mechanism
@@ -19,7 +20,7 @@ from releases.engine.mechanisms.pmw.online import OnlinePlan
 from releases.engine.mechanisms.prepared_baseline import within_if_prepared
 from releases.engine.workload.questions import valued_columns, weight_of
 from releases.engine.workload.statistic import asks_statistic
-from releases.publication.receipt import rows_text
+from releases.publication.receipt import counted_by, rows_text
 from releases.questions.base import kind_of
 
 #: Mechanisms' options that say how many rows there are, as somebody guesses.
@@ -40,7 +41,7 @@ def assumed_rows(plan: Plan, guess: int | None) -> int | None:
     return own or guess
 
 
-def says_little(alpha: float, rows: int) -> str:
+def says_little(alpha: float, rows: int, counted: Counted = Counted.ROWS) -> str:
     """How much answers within `alpha` of the truth say of so many rows, where it is next to nothing; else empty.
 
     Half the rows, said of every count, is never off by more than half of them.
@@ -48,7 +49,7 @@ def says_little(alpha: float, rows: int) -> str:
     if alpha < rows / 2:
         return ""
     much = "nothing" if alpha >= rows else "almost nothing"
-    return f"of about {rows:,} rows: the answers would say {much}"
+    return f"of about {rows:,} {counted.many}: the answers would say {much}"
 
 
 def says_little_of_range(plan: Plan, alpha: float) -> str:
@@ -71,7 +72,7 @@ def most_of_answers(plan: Plan, *, unit: str, rows: int | None) -> float | None:
         rows: how many there are, as somebody guesses.
     """
     kind = kind_of(plan.workload)
-    if unit == "rows":
+    if unit == plan.schema.counted.many:
         return rows
     if kind.is_within_range:
         return max(map(_width, valued_columns(plan.workload)))
@@ -99,10 +100,11 @@ def says_little_of_released(receipt: Mapping[str, Any]) -> str:
     if bound["says"] or not receipt["synthetic_rows"] or bound["alpha"] < rows / 2 or asks_statistic(queries):
         return ""
     much = "nothing" if bound["alpha"] >= rows else "almost nothing"
-    within = rows_text(bound["alpha"])
+    counted = counted_by(receipt)
+    within = rows_text(bound["alpha"], counted)
     return (
-        f"Its counts are within {within} of the truth, and there are about {max(rows, 0):,} rows: most intervals reach "
-        f"from 0, so the table says {much}."
+        f"Its counts are within {within} of the truth, and there are about {max(rows, 0):,} {counted.many}: most "
+        f"intervals reach from 0, so the table says {much}."
     )
 
 
@@ -121,11 +123,13 @@ class Prepared:
         questions: how many.
         session: what every answer of the session is within.
         ways: titles of the mechanisms with what every answer would be within, the best first.
+        counted: what the bounds are of.
     """
 
     questions: int
     session: float
     ways: tuple[tuple[str, float], ...]
+    counted: Counted = Counted.ROWS
 
     @property
     def best(self) -> float:
@@ -150,16 +154,16 @@ class Prepared:
 
     @property
     def session_margin(self) -> str:
-        return rows_text(self.session)
+        return rows_text(self.session, self.counted)
 
     @property
     def margins(self) -> list[tuple[str, str]]:
-        return [(title, rows_text(alpha)) for title, alpha in self.ways]
+        return [(title, rows_text(alpha, self.counted)) for title, alpha in self.ways]
 
     @property
     def sentence(self) -> str:
         asked = "the one question" if self.questions == 1 else f"the same {self.questions:,} questions"
-        best, session = rows_text(self.best), rows_text(self.session)
+        best, session = rows_text(self.best, self.counted), self.session_margin
         if not self.is_better:
             return (
                 f"Asked together in one release, {asked} would have an error of at most {best}, whatever they are; "
@@ -177,7 +181,12 @@ def prepared(plan: OnlinePlan) -> Prepared | None:
         return None
     bounds = _within_if_prepared(plan.schema, plan.rules.questions, plan.budget, plan.beta)
     ways = sorted(((mechanism(name).title, alpha) for name, alpha in bounds.items()), key=lambda way: way[1])
-    return Prepared(questions=plan.rules.questions, session=plan.expectation.alpha, ways=tuple(ways))
+    return Prepared(
+        questions=plan.rules.questions,
+        session=plan.expectation.alpha,
+        ways=tuple(ways),
+        counted=plan.schema.counted,
+    )
 
 
 @lru_cache(maxsize=64)

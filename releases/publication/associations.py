@@ -10,7 +10,9 @@ from math import ceil, floor
 from typing import Any
 
 from releases.display import charts
+from releases.engine.domain.counted import Counted
 from releases.engine.mechanisms.strongest_associations import TABLES
+from releases.publication.receipt import counted_by
 
 ASSOCIATIONS = "associations.csv"
 _HEADS = ("pair", "first_column", "first_value", "second_column", "second_value", "estimate", "lower", "upper")
@@ -23,12 +25,14 @@ class Association:
     Attributes:
         columns: both.
         cells: in order, the values of both, and the released count with its ends, none below 0.
+        counted: what they count.
         sentence: what is certain of it, in words.
         chart: its heat map.
     """
 
     columns: tuple[str, str]
     cells: tuple[tuple[tuple[str, str], tuple[int, int, int]], ...]
+    counted: str
     sentence: str
     chart: dict[str, Any]
 
@@ -39,10 +43,13 @@ class Association:
 
 def associations_of(receipt: Mapping[str, Any]) -> tuple[Association, ...]:
     """The pairs of a release, in the order chosen; none of a release of another kind."""
-    return tuple(_association(each) for each in receipt["notes"].get(TABLES, ()))
+    if not (noted := receipt["notes"].get(TABLES)):
+        return ()
+    counted = counted_by(receipt)
+    return tuple(_association(each, counted) for each in noted)
 
 
-def _association(noted: Mapping[str, Any]) -> Association:
+def _association(noted: Mapping[str, Any], counted: Counted) -> Association:
     (one, other), (down, across), reach = noted["columns"], noted["levels"], noted["half_width"]
     cells = tuple(
         ((first, second), (max(count, 0), max(floor(count - reach), 0), max(ceil(count + reach), 0)))
@@ -56,20 +63,21 @@ def _association(noted: Mapping[str, Any]) -> Association:
     return Association(
         columns=(one, other),
         cells=cells,
-        sentence=_sentence(noted),
-        chart=charts.heat_map(drawn, heads=(one, other)),
+        counted=counted.many,
+        sentence=_sentence(noted, counted),
+        chart=charts.heat_map(drawn, heads=(one, other), unit=counted.many),
     )
 
 
-def _sentence(noted: Mapping[str, Any]) -> str:
+def _sentence(noted: Mapping[str, Any], counted: Counted) -> str:
     """What is certain with the confidence of the release; that nothing is, where nothing is."""
     (one, other), found = noted["columns"], noted["more_frequent"]
     if found is None:
         return f"The released counts are too uncertain to say how {one} and {other} go together."
     first, second = noted["levels"][0][found["first"]], noted["levels"][1][found["second"]]
     return (
-        f"Of the rows with {one} “{first}”, about {_percent(found['share'])} have {other} “{second}”; of all other "
-        f"rows, about {_percent(found['others'])}."
+        f"Of the {counted.many} with {one} “{first}”, about {_percent(found['share'])} have {other} “{second}”; of all "
+        f"other {counted.many}, about {_percent(found['others'])}."
     )
 
 

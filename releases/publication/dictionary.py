@@ -157,7 +157,8 @@ def _synthetic_columns(receipt: Mapping[str, Any]) -> Collection[str]:
 
 
 def _own_columns(receipt: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    dates = dates_of(read_answered(receipt["workload"], Schema.from_json(receipt["schema"]).universe))
+    universe = Schema.from_json(receipt["schema"]).universe
+    dates, counted = dates_of(read_answered(receipt["workload"], universe)), universe.counted
     what = "number" if dates is None else "date and time" if dates.has_time else "date"
     truth = "the truth is" if Proof(receipt["bound"]["proof"]).is_proved else "the truth is expected to be"
     at_once = f"for all rows of the file at once, with probability {confidence_of(receipt)}"
@@ -168,7 +169,7 @@ def _own_columns(receipt: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
         "lower": (what, f"{truth} {'at least this' if dates is None else 'not before this'}, {at_once}"),
         "upper": (what, f"{truth} {'at most this' if dates is None else 'not after this'}, {at_once}"),
         "answer": ("text", "what was chosen"),
-        "value": ("number", "the released number of rows, where it was paid for"),
+        "value": ("number", f"the released number of {counted.many}, where it was paid for"),
     }
 
 
@@ -183,13 +184,13 @@ _STATES = {
 
 def _meaning(attribute: Attribute, index: int) -> str:
     if attribute.state_of is not None:
-        return f"rows whose {attribute.name} {_STATES[attribute.categories[index]]}"
+        return f"{attribute.counted.many} whose {attribute.name} {_STATES[attribute.categories[index]]}"
     if attribute.dates is not None:
         return _meaning_of_date(attribute, attribute.dates, index)
     if not attribute.is_numeric:
-        return f"rows whose {attribute.name} is “{attribute.categories[index]}”"
+        return f"{attribute.counted.many} whose {attribute.name} is “{attribute.categories[index]}”"
     if index == attribute.ranges:
-        return f"rows whose {attribute.name} is missing, or is text that writes no such number"
+        return f"{attribute.counted.many} whose {attribute.name} is missing, or is text that writes no such number"
     low, high = (plain(edge) for edge in attribute.edges[index : index + 2])
     if attribute.kind is AttributeKind.INTEGER:
         label = attribute.labels[index]
@@ -201,7 +202,8 @@ def _meaning(attribute: Attribute, index: int) -> str:
 
 def _meaning_of_date(attribute: Attribute, dates: Dates, index: int) -> str:
     if index == dates.size:
-        return f"rows whose {attribute.name} is missing, or is text that writes no date as {dates.written}"
+        counted = attribute.counted.many
+        return f"{counted} whose {attribute.name} is missing, or is text that writes no date as {dates.written}"
     between = f"from {dates.first} to {dates.last}"
     if dates.by is By.HOUR:
         return f"times of day {attribute.labels[index]}, of dates {between}"
@@ -222,12 +224,12 @@ def _also_holds(attribute: Attribute, index: int) -> str:
         after = [f"dates after {attribute.dates.last}"] if index == attribute.in_time - 1 else []
         return " and ".join(before + after)
     if not attribute.is_numeric:
-        category = attribute.categories[index]
+        category, many = attribute.categories[index], attribute.counted.many
         if category == DROP or category not in (attribute.outside, attribute.missing_as):
             return ""
         if category == attribute.missing_as:
-            return "rows without a value"
-        return "every other value" if attribute.missing_as else "every other value, and rows without one"
+            return f"{many} without a value"
+        return "every other value" if attribute.missing_as else f"every other value, and {many} without one"
     if attribute.outside != CLAMP or index == attribute.ranges:
         return ""
     ends = [f"values below {plain(attribute.edges[0])}"] if index == 0 else []
@@ -243,17 +245,18 @@ def _other_values(attribute: Attribute) -> str:
 def _rule_in_words(attribute: Attribute) -> str:
     if attribute.state_of is not None:
         return "every value has one of these states"
+    one = attribute.counted.one
     if not attribute.has_grammar:
         or_none = "" if attribute.missing_as else ", or none,"
         if attribute.outside != DROP:
             return f"any other value{or_none} counts as {attribute.outside}"
-        return f"a row with any other value{or_none} is left out of every count"
+        return f"a {one} with any other value{or_none} is left out of every count"
     what = "date" if attribute.dates is not None else "number"
     if attribute.drops_missing and attribute.outside != CLAMP:
-        return f"a row with a {what} beyond, or without one, is left out of every count"
-    beyond = "counts in the nearest bin" if attribute.outside == CLAMP else "leaves its row out of every count"
+        return f"a {one} with a {what} beyond, or without one, is left out of every count"
+    beyond = "counts in the nearest bin" if attribute.outside == CLAMP else f"leaves its {one} out of every count"
     without = "is left out of every count" if attribute.drops_missing else f"counts as {attribute.missing_as}"
-    return f"a {what} beyond {beyond}; a row without a {what} {without}"
+    return f"a {what} beyond {beyond}; a {one} without a {what} {without}"
 
 
 def _synthetic_value(attribute: Attribute) -> str:

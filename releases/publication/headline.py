@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from releases.engine.bounds.accuracy import Proof
+from releases.engine.domain.counted import Counted
 from releases.engine.domain.dates import Dates
 from releases.engine.workload.questions import Question, dates_of, valued_columns
 from releases.publication.readme import confidence_of
@@ -45,8 +46,8 @@ def headline(
         return ""
     rows = read(first, first + cells)
     labels = islice(family.labels(universe), len(rows)) if not question.is_open else [()] * len(rows)
-    dates = dates_of(question)
-    released = [_released(", ".join(label), row, dates) for label, row in zip(labels, rows, strict=True)]
+    dates, counted = dates_of(question), universe.counted
+    released = [_released(", ".join(label), row, dates, counted) for label, row in zip(labels, rows, strict=True)]
     if not all(each.is_chosen or math.isfinite(each.upper - each.lower) for each in released):
         return ""
     sentence = kind.headline(question, chosen, released, unit=unit_of(question, notes))
@@ -66,10 +67,10 @@ def unit_of(question: Question, notes: Notes) -> str:
     return notes.get(valued[0], {}).get(UNIT, "")
 
 
-def _released(label: str, row: dict[str, Any], dates: Dates | None) -> Released:
+def _released(label: str, row: dict[str, Any], dates: Dates | None, counted: Counted) -> Released:
     if "answer" in row:
-        return Released(label=label, chosen=row["answer"])
+        return Released(label=label, chosen=row["answer"], counted=counted)
     about, lower, upper = (row[name] for name in ("estimate", "lower", "upper"))
     if dates is not None:
         about, lower, upper = map(dates.number, (about, lower, upper))
-    return Released(label=label, estimate=about, lower=lower, upper=upper)
+    return Released(label=label, estimate=about, lower=lower, upper=upper, counted=counted)

@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.utils.text import slugify
 
 from releases.publication.receipt import (
+    counted_by,
     counted_in_words,
     limit_in_words,
     percent,
@@ -98,17 +99,18 @@ def readme_text(receipt: Mapping[str, Any], names: Iterable[str], *, digest: str
         address: of the release's page.
         table: what the table is, as the curator had put it when the release was made.
     """
-    bound, beside = receipt["bound"], synthetic_beside(receipt)
+    bound, beside, counted = receipt["bound"], synthetic_beside(receipt), counted_by(receipt)
     of_answers = "It speaks of the answers, not of the synthetic rows. " if receipt["synthetic_rows"] else ""
     parts = {
         **({"The table": [table]} if table else {}),
         "Accuracy": [
             bound["sentence"],
-            f"This bound is {bound['proof']}. {of_answers}It speaks of the rows that were counted: rows that "
-            f"the rules below leave out are not in the true counts that it means, however many they are.",
+            f"This bound is {bound['proof']}. {of_answers}It speaks of the {counted.many} that were counted: "
+            f"{counted.many} that the rules below leave out are not in the true counts that it means, however many they"
+            " are.",
             f"Its page names every certificate of its measured quality, also those made later: {address}",
         ],
-        "Rows": [counted_in_words(receipt)],
+        counted.many.capitalize(): [counted_in_words(receipt)],
         **({"Synthetic rows": said} if (said := [*filter(None, (limit_in_words(receipt), beside))]) else {}),
         "Cost": [f"{spent_text(receipt)}, by {receipt['mechanism']['title']}. {receipt['mechanism']['source']}"],
         "Protection": [f"Protects {protects_text(receipt)}."],

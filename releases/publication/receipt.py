@@ -20,6 +20,7 @@ from django.conf import settings
 
 from releases.engine.accounting import accountant
 from releases.engine.bounds.accuracy import Bound
+from releases.engine.domain.counted import Counted
 from releases.engine.domain.privacy import NeighbouringRelation, decimal_text
 from releases.engine.domain.universe import CLAMP, DROP, Attribute, Schema, Universe
 from releases.engine.estimation.result import Result
@@ -59,6 +60,8 @@ def receipt_of(release: Release, made: MadeRelease, *, at: datetime) -> dict[str
         **source,
         "content_digest": content_digest(release),
         "unit": plan.schema.unit.to_json(),
+        # Of releases about rows it is not said: older receipts are of rows alone.
+        **({"counts": plan.schema.counted.value} if plan.schema.counts_persons else {}),
         "neighbours": plan.schema.neighbours.value,
         "universe_size": plan.schema.universe.size,
         "schema": plan.schema.to_json(),
@@ -133,7 +136,8 @@ def limit_in_words(receipt: Mapping[str, Any]) -> str:
     said = f"At most {most:,} synthetic rows are made of these columns, whatever the noise."
     if not are_limited(receipt):
         return said
-    return f"{said} The released total is above that, so each represents {rows_of_one(receipt):,.6g} rows of the table."
+    each, many = f"{rows_of_one(receipt):,.6g}", counted_by(receipt).many
+    return f"{said} The released total is above that, so each represents {each} {many} of the table."
 
 
 def synthetic_beside(receipt: Mapping[str, Any]) -> str:
@@ -141,7 +145,8 @@ def synthetic_beside(receipt: Mapping[str, Any]) -> str:
     beside = receipt.get("synthetic_beside")
     if beside is None:
         return ""
-    most, number, outside = rows_text(beside["largest_difference"]), receipt["answers"], beside["outside"]
+    most = rows_text(beside["largest_difference"], counted_by(receipt))
+    number, outside = receipt["answers"], beside["outside"]
     if not outside:
         return (
             f"Asked the same questions, the synthetic rows differ from the released counts by at most {most}, and none "
@@ -210,9 +215,14 @@ def protects_text(receipt: Mapping[str, Any]) -> str:
     return f"{unit}; {neighbours_text(NeighbouringRelation(receipt['neighbours']))}"
 
 
-def protection_text(budget: Budget) -> str:
-    """The same of a budget, before any release."""
-    return f"{budget.privacy_unit.in_words()}; {neighbours_text(budget.relation)}"
+def protection_text(budget: Budget, schema: Schema | None = None) -> str:
+    """The same of a budget, before any release.
+
+    Args:
+        schema: of what is to be released, or of the table that is looked at.
+    """
+    unit = budget.privacy_unit.in_words() if schema is None else schema.unit_in_words
+    return f"{unit}; {neighbours_text(budget.relation)}"
 
 
 def neighbours_text(relation: NeighbouringRelation) -> str:
@@ -223,37 +233,37 @@ def neighbours_text(relation: NeighbouringRelation) -> str:
 
 def accuracy_sentence(plan: Plan, bound: Bound) -> str:
     """The one sentence on accuracy, as it stands on every page and in every download."""
-    confidence, answers = percent(1 - bound.beta), plan.workload.size
+    confidence, answers, counted = percent(1 - bound.beta), plan.workload.size, plan.schema.counted
     if bound.says:
         return f"With probability {confidence}, {bound.says}"
     if answers == 1:
-        return f"With probability {confidence}, the count is within {rows_text(bound.alpha)} of the truth."
+        return f"With probability {confidence}, the count is within {rows_text(bound.alpha, counted)} of the truth."
     more_important = sorted(bounds_by_weight(plan, bound).items())[1:]
     told = more_important if len(more_important) <= _MAX_TOLD else more_important[-1:]
-    closer = "".join(f", those of importance {weight:,} within {rows_text(width)}" for weight, width in told)
+    closer = "".join(f", those of importance {weight:,} within {rows_text(width, counted)}" for weight, width in told)
     return (
-        f"With probability {confidence}, every one of the {answers:,} counts is within {rows_text(bound.alpha)} "
-        f"of the truth{closer}, all at once."
+        f"With probability {confidence}, every one of the {answers:,} counts is within "
+        f"{rows_text(bound.alpha, counted)} of the truth{closer}, all at once."
     )
 
 
 def counted_in_words(receipt: Mapping[str, Any]) -> str:
-    """How many rows counted, and whether others did not, as far as the release itself says it."""
+    """How many rows or persons counted, and whether others did not, as far as the release itself says it."""
     # A release that describes no table, and has no count of its own, has released no number of rows.
     schema = Schema.from_json(receipt["schema"])
     is_counted = "noisy number of rows" in receipt["notes"] or schema.universe.is_of_states
     is_known = is_counted or receipt["synthetic_rows"]
-    rows = "rows counted, each of them one person" if schema.counts_persons else "rows counted"
-    about = f"About {max(receipt['total']['estimate'], 0.0):,.0f} {rows}"
+    counted = schema.counted
+    about = f"About {max(receipt['total']['estimate'], 0.0):,.0f} {counted.many} counted"
     if not schema.rows_may_vanish:
-        return f"{about}; no rule leaves one out." if is_known else "No rule leaves a row out."
+        return f"{about}; no rule leaves one out." if is_known else f"No rule leaves a {counted.one} out."
     if is_known:
         return f"{about}. How many were left out is not known."
-    return "How many rows counted, and how many were left out, is not known."
+    return f"How many {counted.many} counted, and how many were left out, is not known."
 
 
 def rules_that_drop(receipt: Mapping[str, Any]) -> list[str]:
-    """The rules of a release that can leave a row out, in sentences."""
+    """The rules of a release that can leave a row, or a person, out, in sentences."""
     schema = Schema.from_json(receipt["schema"])
     rules, unit = rules_in_words(schema.universe, that_drop=True), schema.unit
     if unit.id_column is not None:
@@ -273,15 +283,16 @@ def rules_in_words(universe: Universe, *, that_drop: bool = False) -> list[str]:
     dated = [each for each in universe.attributes if each.dates is not None]
     declared = [each for each in universe.attributes if each.state_of is None]
     catching = [each for each in declared if not each.has_grammar and each.outside != DROP]
+    one, many = universe.counted.one, universe.counted.many
     rules = [f"{each.name}: {said}." for each in universe.attributes if not that_drop and (said := made_in_words(each))]
     if universe.is_of_persons and not that_drop:
         rules.insert(0, "Each row here is one person: it is made from all rows that the table has of the person.")
     if dropping:
         rules.append(
-            f"A row whose value of {_listed(dropping)} is not exactly one of the declared categories is left out of "
+            f"A {one} whose value of {_listed(dropping)} is not exactly one of the declared categories is left out of "
             f"every count. Spaces around it do not matter; capitals and spelling do."
         )
-    rules += [*_rules_that_drop(numeric, "number"), *_rules_that_drop(dated, "date")]
+    rules += [*_rules_that_drop(numeric, "number", one), *_rules_that_drop(dated, "date", one)]
     if that_drop:
         return [*rules, *_missing_rules(each for each in declared if each.missing_as == DROP)]
     for attributes, what in ((numeric, "number"), (dated, "date")):
@@ -290,7 +301,7 @@ def rules_in_words(universe: Universe, *, that_drop: bool = False) -> list[str]:
                 f"A {what} of {_listed(clamped)} beyond the declared range counts in the first or the last bin."
             )
         if kept := [each.name for each in attributes if not each.drops_missing]:
-            rules.append(f"A row whose {_listed(kept)} is missing, or is no {what}, counts as “no {what}”.")
+            rules.append(f"A {one} whose {_listed(kept)} is missing, or is no {what}, counts as “no {what}”.")
     rules += [
         f"A date of {each.name} is one written {each.dates.written} that is in the calendar; other text is no date."
         for each in dated
@@ -306,24 +317,24 @@ def rules_in_words(universe: Universe, *, that_drop: bool = False) -> list[str]:
     rules += [f"{each.name}: {codes_in_words(each)}." for each in universe.attributes if each.missing]
     rules += _missing_rules(declared)
     if universe.is_of_states:
-        rules.append("Every row counts, whether its values read as they were declared or not.")
+        rules.append(f"Every {one} counts, whether its values read as they were declared or not.")
     if universe.may_drop:
         rules.append(
-            "These rules hold for every count here, also for one of a single column; no other column leaves a row out. "
-            "So a release about other columns may count other rows."
+            "These rules hold for every count here, also for one of a single column; no other column leaves a "
+            f"{one} out. So a release about other columns may count other {many}."
         )
     return rules
 
 
-def _rules_that_drop(attributes: Sequence[Attribute], what: str) -> Iterator[str]:
+def _rules_that_drop(attributes: Sequence[Attribute], what: str, one: str) -> Iterator[str]:
     """Of columns of numbers, or of dates."""
     if strict := _ruled(attributes, DROP, drops=True):
-        yield f"A row whose {_listed(strict)} is missing or outside the declared range is left out of every count."
+        yield f"A {one} whose {_listed(strict)} is missing or outside the declared range is left out of every count."
     if ranged := _ruled(attributes, DROP, drops=False):
-        yield f"A row whose {_listed(ranged)} is a {what} outside the declared range is left out of every count."
+        yield f"A {one} whose {_listed(ranged)} is a {what} outside the declared range is left out of every count."
     if clamping := _ruled(attributes, CLAMP, drops=True):
         yield (
-            f"A {what} of {_listed(clamping)} beyond the declared range counts in the first or the last bin; a row "
+            f"A {what} of {_listed(clamping)} beyond the declared range counts in the first or the last bin; a {one} "
             f"without a {what} there is left out of every count."
         )
 
@@ -366,10 +377,15 @@ def sensible(text: str) -> str:
     return re.sub(r"(?<![\d.,])\d+\.\d+(?![\d.,]*\d)", shorter, text)
 
 
-def rows_text(alpha: float) -> str:
-    """A bound as so many rows, rounded up: a smaller number would not be true."""
+def rows_text(alpha: float, counted: Counted = Counted.ROWS) -> str:
+    """A bound as so many rows or persons, rounded up: a smaller number would not be true."""
     shown = ceil(alpha) if alpha >= 10 else ceil(alpha * 10 - 1e-9) / 10
-    return "1 row" if shown == 1 else f"{shown:,g} rows" if shown < 10 else f"{shown:,} rows"
+    return counted.text(f"{shown:,g}" if shown < 10 else f"{shown:,}")
+
+
+def counted_by(receipt: Mapping[str, Any]) -> Counted:
+    """What a release counts, by its receipt."""
+    return Schema.from_json(receipt["schema"]).counted
 
 
 def percent(share: Fraction) -> str:

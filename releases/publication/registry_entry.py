@@ -15,7 +15,7 @@ from django.utils.text import slugify
 
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.domain.universe import Schema
-from releases.publication.receipt import learned_in
+from releases.publication.receipt import counted_by, learned_in
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,8 @@ def _basic(receipt: Mapping[str, Any]) -> dict[str, Any]:
 
 def _variant(receipt: Mapping[str, Any]) -> dict[str, Any]:
     names = [column["name"] for column in receipt["schema"]["columns"]]
-    domain = f"Rows as they are declared in the columns {', '.join(names)}: {receipt['universe_size']:,} cells."
+    many = counted_by(receipt).many.capitalize()
+    domain = f"{many} as they are declared in the columns {', '.join(names)}: {receipt['universe_size']:,} cells."
     return {
         "variant_name": _name_and_parameters(receipt)[0],
         "data_domain": domain,

@@ -140,12 +140,13 @@ def report_of(result: Mapping[str, Any], read: Callable[[int, int], Rows], *, di
 
 
 def _limits(receipt: Mapping[str, Any], schema: Schema) -> tuple[str, ...]:
+    many = schema.counted.many.capitalize()
     return (
         "Every number was changed by chance, so that nobody can learn much about anybody from it. A small true number "
         "can come out as 0, and nothing as a small number.",
         "An interval says how far chance has moved a number. It does not say how well the table represents people "
         "who are not in it.",
-        "Rows that the rules below leave out are in no number." if schema.rows_may_vanish else "",
+        f"{many} that the rules below leave out are in no number." if schema.rows_may_vanish else "",
         limit_in_words(receipt),
         synthetic_beside(receipt),
     )
@@ -224,7 +225,7 @@ def time_chart(
         for (label,), row in zip(labels, rows, strict=True)
         if label in spans
     ]
-    return charts.time_bars(drawn, title=family.title(universe)) if len(drawn) > 1 else None
+    return charts.time_bars(drawn, title=family.title(universe), unit=universe.counted.many) if len(drawn) > 1 else None
 
 
 def _day(number: int) -> str:
@@ -243,15 +244,17 @@ def _chart(
 ) -> dict[str, Any] | None:
     if len(rows) < 2 or "answer" in rows[0]:
         return None
+    unit = universe.counted.many
     if is_heat(family, universe):
-        return charts.heat_map([{"labels": label, **row} for label, row in zip(labels, rows, strict=True)], heads=heads)
+        squares = [{"labels": label, **row} for label, row in zip(labels, rows, strict=True)]
+        return charts.heat_map(squares, heads=heads, unit=unit)
     if (in_time := time_chart(family, universe, labels, rows)) is not None:
         return in_time
     drawn = [{"label": ", ".join(label), **row} for label, row in zip(labels, rows, strict=True)]
     if isinstance(rows[0]["estimate"], date):
         return charts.date_marks(drawn, title=family.title(universe))
     if is_counts:
-        return charts.marginal_bars(drawn, title=family.title(universe))
+        return charts.marginal_bars(drawn, title=family.title(universe), unit=unit)
     return charts.marginal_bars(drawn, title=family.title(universe), unit="", is_counts=False)
 
 

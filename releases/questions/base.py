@@ -13,6 +13,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Any, ClassVar, Generic, TypeVar
 
+from releases.engine.domain.counted import Counted
 from releases.engine.domain.universe import Attribute, Universe, plain
 from releases.engine.workload.predicates import Predicates
 from releases.engine.workload.queries import Count
@@ -134,9 +135,9 @@ class Kind(ABC):
     #: By name, mechanisms whose answers say more than those of the others, and what: they are shown first.
     says_more: ClassVar[Mapping[str, str]] = {}
 
-    def bound_unit(self, columns: Sequence[Attribute], *, mechanism: str) -> str:
+    def bound_unit(self, columns: Sequence[Attribute], *, mechanism: str, counted: Counted) -> str:
         """What a bound on its error is measured in. Only bounds in one unit can be set against each other."""
-        return "rows"
+        return counted.many
 
     def least_bound(self, columns: Sequence[Attribute], *, mechanism: str) -> float:
         """The bound below which nothing is left to be drawn on a logarithmic axis. Sums of very many rows, and means
@@ -160,7 +161,7 @@ class Kind(ABC):
         cap = number_text(float(weight.cap), weight.places)
         return (
             f"{verb} the noise that was added, not the sampling error of the survey. Weights above {cap} were counted "
-            f"as {cap}, and rows without a weight were left out."
+            f"as {cap}, and {question.universe.counted.many} without a weight were left out."
         )
 
     @abstractmethod

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
+from releases.engine.domain.counted import Counted
 from releases.engine.domain.dates import Dates
 
 #: Digits of an interval's half width that are said.
@@ -25,13 +26,14 @@ _MOST_PLACES = 12
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Released:
-    """One released answer: an estimate with the interval that holds the truth, or what was chosen."""
+    """One released answer: an estimate with the interval that holds the truth, or what was chosen; and of what."""
 
     label: str
     estimate: float = math.nan
     lower: float = -math.inf
     upper: float = math.inf
     chosen: str = ""
+    counted: Counted = Counted.ROWS
 
     @property
     def is_chosen(self) -> bool:
@@ -105,7 +107,7 @@ class Measure:
 
 
 def most_of(answers: Sequence[Released], what: str) -> str:
-    """Which of several groups has the most rows, where their intervals say so.
+    """Which of several groups has the most rows or persons, where their intervals say so.
 
     Args:
         what: what is named, such as ``The most frequent value of region``.
@@ -119,9 +121,10 @@ def most_of(answers: Sequence[Released], what: str) -> str:
 
 
 def rows_of(answer: Released) -> str:
-    """A number of rows and where the truth lies."""
+    """A number of rows or persons and where the truth lies."""
     places = _places(answer)
-    return f"about {number_text(answer.estimate, places)} rows; the true number {Measure(noun='').lies(answer)}"
+    about = f"about {number_text(answer.estimate, places)} {answer.counted.many}"
+    return f"{about}; the true number {Measure(noun='').lies(answer)}"
 
 
 def ends(answer: Released, places: int) -> tuple[float, float]:

@@ -193,7 +193,7 @@ def missing_in_words(attribute: Attribute) -> str:
     if not attribute.missing_as or attribute.has_grammar:
         return ""
     rule = "is left out of every count" if attribute.missing_as == DROP else f"counts as {attribute.missing_as}"
-    return f"a row without a value of {attribute.name} {rule}"
+    return f"a {attribute.counted.one} without a value of {attribute.name} {rule}"
 
 
 def codes_within(attribute: Attribute) -> list[str]:

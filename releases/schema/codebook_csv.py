@@ -287,8 +287,8 @@ def doubts(universe: Universe) -> list[str]:
                 f"{attribute.name}: “{joined[0]}” is one category. Write several one a line, or between commas."
             )
         elif len(attribute.categories) == 1 and attribute.outside == DROP and not attribute.has_grammar:
-            only = attribute.categories[0]
+            only, one = attribute.categories[0], attribute.counted.one
             found.append(
-                f"{attribute.name} has one category, “{only}”: a row with any other value is left out of every count."
+                f"{attribute.name} has one category, “{only}”: a {one} with any other value is left out of every count."
             )
     return found

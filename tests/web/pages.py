@@ -37,7 +37,12 @@ _BESIDE_TAGS = re.compile(
 
 def words(response) -> str:
     """The words of a page, as one line."""
-    text = re.sub(r"<(script|style)\b.*?</\1>", " ", body(response), flags=re.DOTALL)
+    return as_words(body(response))
+
+
+def as_words(page: str) -> str:
+    """The same of what a page holds."""
+    text = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
     # A word with its meaning stands in its sentence like any other.
     text = re.sub(r'<button type="button" class="word"[^>]*>(.*?)</button>', r"\1", text)
     return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", text))).strip()

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from releases.engine.domain.columns import AttributeKind as AttributeKind
 from releases.engine.domain.columns import FileColumn, check_missing_codes, is_plain
+from releases.engine.domain.counted import Counted
 from releases.engine.domain.dates import NO_DATE, Dates
 from releases.engine.domain.formulas import Formula, PerPerson, formula_fields, formula_of
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
@@ -240,6 +241,11 @@ class Attribute:
         """What is taken of all rows of a person; None of a column that each row has a value of."""
         formula = (self.state_of or self).formula
         return formula.per_person if formula is not None else None
+
+    @property
+    def counted(self) -> Counted:
+        """What has a value of it."""
+        return Counted.ROWS if self.per_person is None else Counted.PERSONS
 
     @property
     def reads(self) -> tuple[FileColumn, ...]:
@@ -534,6 +540,14 @@ class Universe:
         return self.attributes[0].per_person is not None
 
     @property
+    def counted(self) -> Counted:
+        """
+        Raises:
+            InvalidInput: as of `is_of_persons`.
+        """
+        return Counted.PERSONS if self.is_of_persons else Counted.ROWS
+
+    @property
     def states(self) -> Universe:
         """The universe of how values read as declared; every row is in it."""
         return Universe(attributes=tuple(attribute.state for attribute in self.attributes))
@@ -601,8 +615,16 @@ class Schema:
         return 1 if self.counts_persons else self.unit.max_rows
 
     @property
+    def counted(self) -> Counted:
+        """What its releases count."""
+        return Counted.PERSONS if self.counts_persons else Counted.ROWS
+
+    @property
     def unit_in_words(self) -> str:
-        """Whom this protects, and as how many rows they count."""
+        """Whom this protects, and as how many rows they count; for columns of both kinds, in releases about either."""
+        if len(self.universe.populations) > 1:
+            rows = self.unit.in_words().removesuffix(")")
+            return f"{rows}; where a release counts persons, all rows of one count as one)"
         if not self.counts_persons:
             return self.unit.in_words()
         return f"one person (column {self.unit.id_column}, all of whose rows count as one)"

@@ -179,6 +179,7 @@ def is_declarable(text: str) -> bool:
 
 
 def _bound(request: Request, enough: int) -> Bound:
+    counted = request.schema.counted
     return Bound(
         beta=request.beta,
         half_widths=(float(enough),),
@@ -186,7 +187,7 @@ def _bound(request: Request, enough: int) -> Bound:
         formula=r"\alpha = T + \min \left\{ k \ge 1 : \frac{e^{-k / t}}{1 + e^{-1 / t}} \le \beta \right\} - 1,"
         r"\quad t = \frac{L}{\varepsilon}, \quad L = g \text{ or } 2 g",
         source="The exact tail of discrete Laplace noise; threshold after Korolova et al. (2009)",
-        says=f"any one value that is not declared is found if at least {enough:,} counted rows have it; every value "
-        f"found occurs in the table. Left out are texts that are not printable or longer than {LONGEST_VALUE} "
-        f"characters and, of more than {MAX_VALUES:,} values, the last in order.",
+        says=f"any one value that is not declared is found if at least {enough:,} counted {counted.many} have it; "
+        "every value found occurs in the table. Left out are texts that are not printable or longer than "
+        f"{LONGEST_VALUE} characters and, of more than {MAX_VALUES:,} values, the last in order.",
     )

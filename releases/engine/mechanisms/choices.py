@@ -82,6 +82,7 @@ from releases.engine.bounds.selection_error import (
     permute_and_flip_miss,
     share_of_each,
 )
+from releases.engine.domain.counted import Counted
 from releases.engine.domain.privacy import LARGEST_EPSILON, ApproxDP, NeighbouringRelation, PrivacyBudget, decimal_text
 from releases.engine.domain.universe import Schema, Universe
 from releases.engine.estimation.result import Result
@@ -264,7 +265,7 @@ def plan_choice(
         proof=Proof.BEFORE,
         formula=formula,
         source=source,
-        says=_says(statistic, alpha),
+        says=_says(statistic, alpha, request.schema.counted),
     )
     once = event(epsilon)
     return plan(
@@ -273,20 +274,16 @@ def plan_choice(
         sensitivity=sensitivity,
         monotone=monotone,
         events=(once if rounds == 1 else RepeatedEvent(event=once, times=rounds),),
-        parameters=_parameters(candidates, rounds, epsilon, sensitivity, 1 / rate),
+        parameters={
+            "candidates": f"{candidates:,}",
+            "choices": f"{rounds:,}",
+            "epsilon of each choice": decimal_text(epsilon),
+            "sensitivity of a count": str(sensitivity),
+            f"scale, in {request.schema.counted.many}": decimal_text(1 / rate),
+        },
         bound=bound,
         work=Work(cells=candidates, seconds=0.2 + rounds * (1e-3 + candidates * 1e-7), bytes=candidates * 100),
     )
-
-
-def _parameters(candidates: int, rounds: int, epsilon: Fraction, sensitivity: int, scale: Fraction) -> dict[str, str]:
-    return {
-        "candidates": f"{candidates:,}",
-        "choices": f"{rounds:,}",
-        "epsilon of each choice": decimal_text(epsilon),
-        "sensitivity of a count": str(sensitivity),
-        "scale, in rows": decimal_text(scale),
-    }
 
 
 def _refusal(request: Request, candidates: int, scale: Fraction) -> InfeasiblePlan | None:
@@ -298,25 +295,25 @@ def _refusal(request: Request, candidates: int, scale: Fraction) -> InfeasiblePl
     return uncountable(request, statistic.predicates) if isinstance(statistic, LargestCount) else None
 
 
-def _says(statistic: Statistic, alpha: int) -> str:
+def _says(statistic: Statistic, alpha: int, counted: Counted) -> str:
     """What alpha bounds, in words. Being within 0 of the largest is being the largest."""
-    rows = "1 row" if alpha == 1 else f"{alpha:,} rows"
+    some, rows = counted.text(alpha), counted.many
     if isinstance(statistic, LargestCount):
         return (
-            f"at most {rows} fewer meet the predicate named than the one that most rows meet."
+            f"at most {some} fewer meet the predicate named than the one that most {rows} meet."
             if alpha
-            else "the predicate named is one that most rows meet."
+            else f"the predicate named is one that most {rows} meet."
         )
     assert isinstance(statistic, MostCommon)
     if statistic.k == 1:
         return (
-            f"at most {rows} fewer have the value named than the most common one."
+            f"at most {some} fewer have the value named than the most common one."
             if alpha
             else "the value named is a most common one."
         )
     return (
-        f"in each of the {statistic.k:,} places, all at once, at most {rows} fewer have the value named than any value "
-        f"not named above it; so at most {rows} fewer than the value that truly belongs in that place."
+        f"in each of the {statistic.k:,} places, all at once, at most {some} fewer have the value named than any value "
+        f"not named above it; so at most {some} fewer than the value that truly belongs in that place."
         if alpha
         else f"the {statistic.k:,} values named are the most common ones, in their true order, except for ties."
     )

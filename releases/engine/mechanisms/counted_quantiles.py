@@ -78,6 +78,7 @@ from numpy.typing import NDArray
 
 from releases.engine.accounting.events import DiscreteLaplaceEvent, Event, RepeatedEvent
 from releases.engine.bounds.accuracy import Bound, Proof, laplace_combination_quantile
+from releases.engine.domain.counted import Counted
 from releases.engine.domain.privacy import decimal_text
 from releases.engine.domain.universe import Attribute, Schema, Universe
 from releases.engine.estimation.result import Result
@@ -163,7 +164,7 @@ class CountedQuantile(Mechanism):
             parameters={
                 "counts": f"{cells:,}",
                 "scale of the noise on a count": decimal_text(noise.scale),
-                **_described(windows),
+                **_described(windows, request.schema.counted),
             },
             expectation=_bound_in_ranks(request, asked, noise, windows),
             formula=_FORMULA,
@@ -189,14 +190,16 @@ def _draw_events(windows: Sequence[Window]) -> tuple[Event, ...]:
     return RepeatedEvent(event=far, times=2 * len(windows)), RepeatedEvent(event=near, times=len(windows))
 
 
-def _described(windows: Sequence[Window]) -> dict[str, str]:
+def _described(windows: Sequence[Window], counted: Counted) -> dict[str, str]:
     if not windows:
         return {}
     return {
         "epsilon of two draws far away": decimal_text(windows[0].far),
         "epsilon of one between them": decimal_text(windows[0].near),
         "sensitivity of a rank": " and ".join(decimal_text(each.sensitivity) for each in windows),
-        "ranks of those far away, in rows from the quantile's": " and ".join(f"{each.away:,}" for each in windows),
+        f"ranks of those far away, in {counted.many} from the quantile's": " and ".join(
+            f"{each.away:,}" for each in windows
+        ),
     }
 
 
@@ -474,7 +477,8 @@ def _says(titles: Sequence[str], ends: Sequence[tuple[int, int]], attribute: Att
 
 def _bound_in_ranks(request: Request, asked: Sequence[Quantile], noise: CellNoise, windows: Sequence[Window]) -> Bound:
     ranks = [window.away + window.off for window in windows] or [_ranks_of_all(each.at, noise) for each in asked]
-    listed = in_one_line([rank_says(each, alpha)[:-1] for each, alpha in zip(asked, ranks, strict=True)])
+    counted = request.schema.counted
+    listed = in_one_line([rank_says(each, alpha, counted)[:-1] for each, alpha in zip(asked, ranks, strict=True)])
     return Bound(
         beta=request.beta,
         half_widths=tuple(map(float, ranks)),

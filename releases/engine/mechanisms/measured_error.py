@@ -60,6 +60,7 @@ class MeasuredError(Mechanism):
         # Rounding up adds less than a row; the counts of synthetic rows are whole, and need none.
         rounded = any(each.what == RELEASED_ANSWERS for each in statistic.released)
         added = 2 * ceil(certificate.tail) + rounded
+        within = request.schema.counted.text(added)
         size = statistic.workload.size
         return MeasuredErrorPlan(
             **request.inputs(),
@@ -69,7 +70,7 @@ class MeasuredError(Mechanism):
             parameters={
                 **certificate.noise.parameters,
                 "counts certified": f"{size:,}",
-                "noise can add at most": _rows(added),
+                "noise can add at most": within,
             },
             expectation=Bound(
                 beta=request.beta,
@@ -77,7 +78,7 @@ class MeasuredError(Mechanism):
                 proof=Proof.BEFORE,
                 formula=_ADDED,
                 source=SOURCE,
-                says=f"the bound that will be certified is at most {_rows(added)} above {statistic.in_words}.",
+                says=f"the bound that will be certified is at most {within} above {statistic.in_words}.",
             ),
             work=Work(cells=size, seconds=0.3 + size * 1e-6, bytes=size * 24 * len(statistic.released)),
         )
@@ -135,7 +136,7 @@ class MeasuredErrorPlan(Plan):
             proof=Proof.AFTER,
             formula=_FORMULA,
             source=SOURCE,
-            says=f"{self.statistic.in_words} is at most {_rows(most)}.",
+            says=f"{self.statistic.in_words} is at most {self.schema.counted.text(most)}.",
             is_one_sided=True,
         )
         return Result(
@@ -144,7 +145,3 @@ class MeasuredErrorPlan(Plan):
             total=0.0,
             notes={"measured": measured, "at most": most},
         )
-
-
-def _rows(number: int) -> str:
-    return f"{number:,} row{'' if number == 1 else 's'}"

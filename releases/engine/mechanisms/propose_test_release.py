@@ -305,7 +305,7 @@ def _what(request: Request, proposal: Proposal) -> str:
 
 def _facts(request: Request, attribute: Attribute, proposal: Proposal) -> dict[str, str]:
     facts = {
-        "answer": quantile_in_words(request.statistic)
+        "answer": quantile_in_words(request.statistic, request.schema.counted)
         if isinstance(request.statistic, Quantile)
         else _what(request, proposal),
         "proposal": _shown(proposal.eta, attribute),

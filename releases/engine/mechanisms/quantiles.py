@@ -88,6 +88,7 @@ from numpy.typing import NDArray
 from releases.engine.accounting.events import Event, ExponentialMechanismEvent, PureEvent, RepeatedEvent
 from releases.engine.bounds.accuracy import Bound, Proof
 from releases.engine.bounds.selection_error import exponential_miss, least_alpha, nearness_miss, share_of_each
+from releases.engine.domain.counted import Counted
 from releases.engine.domain.privacy import NeighbouringRelation, decimal_text
 from releases.engine.domain.universe import Attribute, Schema, plain
 from releases.engine.estimation.result import Result
@@ -292,24 +293,24 @@ def _bound(request: Request, alpha: Fraction) -> Bound:
         formula=r"\alpha < \frac{2 \Delta}{\varepsilon} \ln \frac{(|R| - 1)(1 - \beta)}{\beta} + \frac{1}{b},"
         r"\quad \Delta = g \max(q, 1 - q) \text{ or } g, \quad q = \frac{a}{b}",
         source="Derived; sharpens Dwork and Roth (2014), Corollary 3.12",
-        says=rank_says(request.statistic, alpha),
+        says=rank_says(request.statistic, alpha, request.schema.counted),
     )
 
 
-def rank_says(quantile: Quantile, alpha: Fraction) -> str:
+def rank_says(quantile: Quantile, alpha: Fraction, counted: Counted) -> str:
     """That the value given has some rank within so many rows of the one asked for."""
-    rows = rank_text(alpha)
-    share = f"{decimal_text(quantile.at * 100, places=6)}% of the rows"
+    rows = rank_text(alpha, counted)
+    share = f"{decimal_text(quantile.at * 100, places=6)}% of the {counted.many}"
     return (
         f"{share}, or at most {rows} fewer, have the value given or a lower one, and {share}, or at most {rows} more, "
         f"have a lower one."
     )
 
 
-def rank_text(alpha: Fraction) -> str:
+def rank_text(alpha: Fraction, counted: Counted) -> str:
     """So many rows to one decimal, rounded up: a smaller number would not be true."""
     shown = ceil(alpha * 10)
-    return "1 row" if shown == 10 else f"{shown // 10:,} rows" if shown % 10 == 0 else f"{shown / 10:,.1f} rows"
+    return counted.text(shown // 10 if shown % 10 == 0 else f"{shown / 10:,.1f}")
 
 
 _ENDS = 2
@@ -395,13 +396,13 @@ def _range_bound(request: Request, asked: Range, alpha: Fraction) -> Bound:
         formula=r"\alpha < \frac{2 \Delta}{\varepsilon_0} \ln \frac{(|R| - 1)(1 - \beta')}{\beta'} + \frac{1}{b},"
         r"\quad 1 - \beta' = \sqrt{1 - \beta}, \quad \Delta = g \max(q, 1 - q) \text{ or } g, \quad q = \frac{a}{b}",
         source="Derived; sharpens Dwork and Roth (2014), Corollary 3.12, at both ends at once",
-        says=_range_says(asked, alpha),
+        says=_range_says(asked, alpha, request.schema.counted),
     )
 
 
-def _range_says(asked: Range, alpha: Fraction) -> str:
-    rows = rank_text(alpha)
-    share = f"{decimal_text(asked.ends[0] * 100, places=6)}% of the rows"
+def _range_says(asked: Range, alpha: Fraction, counted: Counted) -> str:
+    rows = rank_text(alpha, counted)
+    share = f"{decimal_text(asked.ends[0] * 100, places=6)}% of the {counted.many}"
     return (
         f"at most {share} and {rows} more lie below the range given, and at most as many above it; at least {share} "
         f"less {rows} are at or below its lowest value, and at least as many at or above its highest, all at once."

@@ -39,6 +39,7 @@ from scipy.special import expit, ndtri
 from releases.engine.accounting.events import DiscreteLaplaceEvent, Event, RandomizedResponseEvent, RepeatedEvent
 from releases.engine.arithmetic.intervals import Interval, ceil_div, exp_interval
 from releases.engine.bounds.accuracy import Bound, Proof, laplace_max_quantile
+from releases.engine.domain.counted import Counted
 from releases.engine.domain.privacy import LARGEST_EPSILON, decimal_text
 from releases.engine.errors import InvalidInput
 from releases.engine.estimation.result import Result
@@ -345,7 +346,7 @@ class RandomizedResponse(Mechanism):
             formula=_FORMULA,
             source=self.source,
             events=events,
-            parameters=coins.parameters,
+            parameters=coins.parameters(request.schema.counted),
             expectation=_expectation(coins, request, self.source),
             work=Work(cells=categories, seconds=0.5 + categories * 1e-2, bytes=1 << 24),
         )
@@ -378,18 +379,17 @@ class Coins:
     def beta_of_reports(self) -> float:
         return float(self.beta if self.count_scale is None else self.beta * (1 - _BETA_OF_COUNT))
 
-    @property
-    def parameters(self) -> dict[str, str]:
+    def parameters(self, counted: Counted) -> dict[str, str]:
         lo, _ = truth_interval(self.epsilon, self.categories, 64)
         truth = lo / 2**64
         described = {
-            "epsilon of each row": decimal_text(self.epsilon),
-            "chance that a row tells its own category": f"{truth:.6g}",
+            f"epsilon of each {counted.one}": decimal_text(self.epsilon),
+            f"chance that a {counted.one} tells its own category": f"{truth:.6g}",
             "chance of each other category": f"{(1 - truth) / (self.categories - 1):.6g}",
         }
         if self.count_scale is not None:
-            described["noise scale of the number of rows"] = decimal_text(self.count_scale, places=6)
-            described["reports beyond the noisy number of rows"] = str(self.margin)
+            described[f"noise scale of the number of {counted.many}"] = decimal_text(self.count_scale, places=6)
+            described[f"reports beyond the noisy number of {counted.many}"] = str(self.margin)
         return described
 
 
@@ -455,7 +455,7 @@ class SurveyPlan(Plan):
                 proof=Proof.AFTER,
                 formula=_FORMULA,
                 source=self.source,
-                says=f"{counts} within {_rows(width)} of the truth, all at once.",
+                says=f"{counts} within {self.schema.counted.text(max(1, ceil(width)))} of the truth, all at once.",
             ),
             total=collected.estimate,
             notes={
@@ -493,6 +493,7 @@ def _expectation(coins: Coins, request: Request, source: str) -> Bound | None:
     tests = 1 if categories == 2 else categories
     odds = log(2 * tests / coins.beta_of_reports)
     width = coins.margin / categories + (sqrt(2 * (int(rows) * of_rows + made_up) * odds) + 2 * odds / 3) / contrast
+    counted = request.schema.counted
     counts = "both counts are" if categories == 2 else f"every one of the {categories:,} counts is"
     return Bound(
         beta=request.beta,
@@ -500,9 +501,6 @@ def _expectation(coins: Coins, request: Request, source: str) -> Bound | None:
         proof=Proof.ASSUMED,
         formula=_EXPECTED_FORMULA,
         source=source,
-        says=f"if the table has {int(rows):,} rows, {counts} within {_rows(width)} of the truth, all at once.",
+        says=f"if the table has {int(rows):,} {counted.many}, {counts} within {counted.text(max(1, ceil(width)))} of "
+        "the truth, all at once.",
     )
-
-
-def _rows(width: float) -> str:
-    return f"{ceil(width):,} rows" if width > 1 else "1 row"

@@ -112,6 +112,7 @@ from releases.engine.accounting.calibration import analytic_gaussian_sigma
 from releases.engine.accounting.events import ApproximateEvent, DiscreteLaplaceEvent, Event, PureEvent
 from releases.engine.arithmetic.rounding import Interval, above, above_number, enclose, intervals, number, reals
 from releases.engine.bounds.accuracy import Bound, Proof
+from releases.engine.domain.counted import Counted
 from releases.engine.domain.privacy import ApproxDP, decimal_text
 from releases.engine.domain.universe import Attribute, Schema
 from releases.engine.estimation.result import Result
@@ -182,7 +183,7 @@ def plan_smooth_median(request: Request, calibrate: Callable[[Fraction], Calibra
     values = attribute.highest - attribute.lowest + 1
     events: tuple[Event, ...] = (calibration.event,)
     parameters = {
-        "answer": quantile_in_words(request.statistic),
+        "answer": quantile_in_words(request.statistic, request.schema.counted),
         "noise": f"{calibration.law.name}, {decimal_text(calibration.multiplier)} times the smooth sensitivity",
         "smoothness": decimal_text(calibration.smoothness),
     }
@@ -288,10 +289,10 @@ def quantile_of(plan: Plan) -> Quantile:
     return plan.workload.statistic
 
 
-def quantile_in_words(statistic: Statistic) -> str:
+def quantile_in_words(statistic: Statistic, counted: Counted) -> str:
     assert isinstance(statistic, Quantile)
     share = "half" if statistic.at == Fraction(1, 2) else f"{decimal_text(statistic.at * 100, places=6)}%"
-    return f"the least value with at least {share} of the rows at or below it"
+    return f"the least value with at least {share} of the {counted.many} at or below it"
 
 
 def title_of(plan: Plan) -> str:

@@ -57,6 +57,7 @@ from numpy.typing import NDArray
 from releases.engine.accounting.events import ExponentialMechanismEvent, RepeatedEvent
 from releases.engine.bounds.accuracy import Bound, Proof
 from releases.engine.bounds.selection_error import exponential_miss, least_alpha, share_of_each
+from releases.engine.domain.counted import Counted
 from releases.engine.domain.privacy import NeighbouringRelation, decimal_text
 from releases.engine.domain.universe import Schema, Universe
 from releases.engine.estimation.result import Result
@@ -140,7 +141,7 @@ class AssociationChoice(Mechanism):
                 "epsilon of each choice": decimal_text(epsilon),
                 "sensitivity of a score": str(sensitivity),
                 **noise.parameters,
-                "largest error of a count in the tables": f"{reach.cell:,.0f} rows",
+                "largest error of a count in the tables": f"{reach.cell:,.0f} {request.schema.counted.many}",
             },
             bound=_bound(request, statistic.k, alpha, reach),
             work=_work(statistic, universe),
@@ -337,25 +338,21 @@ def _bound(request: Request, number: int, alpha: int, reach: _Reach) -> Bound:
         r" \right\rceil + \max p - \min p, \quad \Delta = 2 g \text{ or } 4 g,"
         r" \quad \beta_k = 1 - (1 - \beta / 2)^{1/k}",
         source="Derived; as of the exponential mechanism on counts",
-        says=_says(number, _rows(alpha), _rows(ceil(reach.cell))),
+        says=_says(number, alpha, ceil(reach.cell), request.schema.counted),
     )
 
 
-def _says(number: int, alpha: str, cell: str) -> str:
+def _says(number: int, alpha: int, cell: int, counted: Counted) -> str:
     named, its, them = (
         ("the pair named goes together", "its table", "it")
         if number == 1
         else (f"each of the {number:,} pairs named goes together", "their tables", "them")
     )
     return (
-        f"{named} at most {alpha} less than any pair not named above it, in rows that would have to change for two "
-        f"columns to have nothing to do with each other; every count in {its} is within {cell} of the truth, and every "
-        f"share that is said of {them} is between its ends; all at once."
+        f"{named} at most {counted.text(alpha)} less than any pair not named above it, in {counted.many} that would "
+        f"have to change for two columns to have nothing to do with each other; every count in {its} is within "
+        f"{counted.text(cell)} of the truth, and every share that is said of {them} is between its ends; all at once."
     )
-
-
-def _rows(number: int) -> str:
-    return "1 row" if number == 1 else f"{number:,} rows"
 
 
 def _work(statistic: StrongestAssociations, universe: Universe) -> Work:

@@ -234,7 +234,7 @@ class Noised:
         form = self.measurement
         described = {"measured": form.form} if form.form else {}
         if isinstance(form, OfColumns) and form.weight:
-            described["measured"] += "; a row counts as often as its weight says"
+            described["measured"] += f"; a {form.schema.counted.one} counts as often as its weight says"
         if isinstance(form, Grouped):
             described |= {"groups": f"{form.groups:,}"}
         listed = list(zip(form.described(), form.moved.most, self.units, self.spreads, strict=False))
@@ -336,9 +336,10 @@ def _expectation(noised: Noised, request: Request, source: str) -> Bound | None:
         widths = each.intervals_foretold(noised.reach[: len(each.coordinates)], rows=fewest * each.weight_places)
     else:
         widths = each.foretold(noised.reach, rows=fewest * each.weight_places)
-    counted = f"at least {fewest:,} rows are counted{where}"
+    many = each.schema.counted.many
+    counted = f"at least {fewest:,} {many} are counted{where}"
     if each.weight:
-        counted = f"the weights of the rows counted{where} add up to at least {fewest:,}"
+        counted = f"the weights of the {many} counted{where} add up to at least {fewest:,}"
     return Bound(
         beta=request.beta,
         half_widths=tuple(map(float, widths)),

@@ -65,6 +65,7 @@ from numpy.typing import NDArray
 from releases.engine.accounting.events import AboveThresholdEvent, Event, SparseVectorEvent
 from releases.engine.bounds.accuracy import Bound, Proof, laplace_max_quantile
 from releases.engine.bounds.selection_error import comparisons_miss, least_alpha, share_of_each
+from releases.engine.domain.counted import Counted
 from releases.engine.domain.privacy import decimal_text
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Mechanism, Option, Plan, Progress, Request, Work, infeasible, register
@@ -237,7 +238,7 @@ def plan_stream(request: Request, noise: Callable[[Fraction], StreamNoise]) -> P
             proof=Proof.BEFORE,
             formula=COMPARISONS_FORMULA,
             source="Derived; the exact law over the worst counts",
-            says=_says(stream, alpha, off),
+            says=_says(stream, alpha, off, request.schema.counted),
         ),
         work=Work(cells=questions, seconds=0.2 + questions * 1e-6, bytes=questions * 40),
     )
@@ -260,14 +261,14 @@ def sensitivity_of(request: Request) -> tuple[int, bool]:
     return score_sensitivity(request.schema)
 
 
-def _says(stream: Threshold, alpha: int, off: int | None) -> str:
+def _says(stream: Threshold, alpha: int, off: int | None, counted: Counted) -> str:
     """What alpha bounds, in words."""
     said = (
-        f"every count said to be above is truly {max(0, stream.above - alpha):,} rows or more, and every count said to "
-        f"be below {stream.above + alpha:,} rows or fewer, all at once"
+        f"every count said to be above is truly {max(0, stream.above - alpha):,} {counted.many} or more, and every "
+        f"count said to be below {stream.above + alpha:,} {counted.many} or fewer, all at once"
     )
     if off is not None:
-        said += f", and every value given is within {'1 row' if off == 1 else f'{off:,} rows'} of the truth"
+        said += f", and every value given is within {counted.text(off)} of the truth"
     return f"{said}; nothing is said of counts that were not asked."
 
 

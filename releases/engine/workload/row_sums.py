@@ -544,11 +544,11 @@ class Ballots(Measurement):
         (width,) = self.widths(measured.reach)
         many = len(self.coordinates)
         counts = "the count is" if many == 1 else f"every one of the {many:,} counts is"
-        rows = "1 row" if width == 1 else f"{shown(width, up=True)} rows"
+        within = self.schema.counted.text("1" if width == 1 else shown(width, up=True))
         return Reading(
             estimates=(np.array([float(value) for value in measured.values]),),
             half_widths=(float(width),),
-            says=f"{counts} within {rows} of the truth{'' if many == 1 else ', all at once'}.",
+            says=f"{counts} within {within} of the truth{'' if many == 1 else ', all at once'}.",
         )
 
 
@@ -639,7 +639,7 @@ def after_clamping(columns: tuple[Attribute, ...], *, weight: Attribute | None =
     said = ["values outside the declared range taken at its ends"] if any(c.outside == CLAMP for c in columns) else []
     if weight is not None:
         cap = f"{Decimal(weight.point(weight.highest)):,f}"
-        said += [f"weights above {cap} counted as {cap}", "rows without a weight left out"]
+        said += [f"weights above {cap} counted as {cap}", f"{weight.counted.many} without a weight left out"]
         said += ["the sampling error of the survey not included"]
     return f" ({', '.join(said)})" if said else ""
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
+from releases.engine.domain.counted import Counted
 from releases.engine.mechanisms.base import Mechanism
 from releases.planning import comparison, recommendation
 from releases.planning.comparison import ComparedPlan, OptionField
@@ -149,6 +150,7 @@ class ComparisonPage:
     others: tuple[Mechanism, ...]
     units: tuple[str, ...]
     unit: str
+    counts: str
     has_importance: bool
     needed: tuple[EpsilonShown, ...]
     further: tuple[MechanismShown, ...]
@@ -179,7 +181,7 @@ def comparison_page(
         opens: what is folded away is asked for.
         needed: the least epsilons for an error, if one is given.
     """
-    best = comparison.best_choices(rows)
+    best, counts = comparison.best_choices(rows), (rows[0].counted if rows else Counted.ROWS).many
     shown = {row.mechanism.name: _shown(row, chosen=chosen, best=best) for row in rows}
     can_run = tuple(each for each in shown.values() if not each.reason)
     cannot_run = tuple(each for each in shown.values() if each.reason)
@@ -194,7 +196,8 @@ def comparison_page(
         opens_cannot_run=not can_run or any(each.is_open for each in cannot_run),
         others=tuple(others),
         units=tuple(dict.fromkeys(row.unit for row in rows)),
-        unit="rows" if first is None else first.unit,
+        unit=counts if first is None else first.unit,
+        counts=counts,
         has_importance=any(row.margins for row in rows),
         needed=tuple(_epsilon(each) for each in needed),
         further=further,
@@ -259,7 +262,7 @@ def _shown(row: ComparedPlan, *, chosen: str, best: dict[str, str]) -> Mechanism
 
 def _bound_notes(row: ComparedPlan) -> Iterator[Note]:
     if row.bound is None:
-        now = ", or now if you enter about how many rows there are" if row.wants_rows else ""
+        now = f", or now if you enter about how many {row.counted.many} there are" if row.wants_rows else ""
         yield Note(text=f"known with the release{now}")
         return
     if row.margins:

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from releases.engine.domain.counted import Counted
 from releases.engine.mechanisms.base import Plan
 from releases.ledger.capacity import Fits
 from releases.models import Budget, Release
@@ -98,7 +99,7 @@ def confirm_page(
         charged=f"{_capital(row.cost or 'the epsilon')} is charged {'once it is approved' if why_it_waits else 'now'}",
         why_it_waits=why_it_waits,
         check=check,
-        reason_label=_reason_label(check, why_it_waits),
+        reason_label=_reason_label(check, why_it_waits, row.counted),
         reason_help="The reviewer reads this." if why_it_waits else "Reviewers can read this.",
         button="Ask for the review" if why_it_waits else button,
         problem=problem or barred,
@@ -109,9 +110,9 @@ def confirm_page(
     )
 
 
-def _reason_label(check: ColumnCheck, why_it_waits: str) -> str:
+def _reason_label(check: ColumnCheck, why_it_waits: str, counted: Counted) -> str:
     if check.misread:
-        return "Why it is right that these rows are left out"
+        return f"Why it is right that these {counted.many} are left out"
     return "Why this much is needed" if why_it_waits else ""
 
 
@@ -124,7 +125,8 @@ def _says_little(row: ComparedPlan) -> str:
         return ""
     if not row.margin:
         return f"{_capital(row.says_little)}."
-    return f"{row.margin} {row.says_little}. Guessing half the rows for every count is as close and costs nothing."
+    half = f"half the {row.counted.many}"
+    return f"{row.margin} {row.says_little}. Guessing {half} for every count is as close and costs nothing."
 
 
 def _capital(text: str) -> str:

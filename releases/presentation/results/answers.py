@@ -16,6 +16,7 @@ from django.template.defaultfilters import floatformat
 
 from releases.display import charts
 from releases.engine.bounds.accuracy import Proof
+from releases.engine.domain.counted import Counted
 from releases.engine.domain.universe import Universe
 from releases.engine.mechanisms.base import Consistency, mechanism
 from releases.engine.workload.queries import Family, Marginal, Workload
@@ -104,6 +105,7 @@ class AnswersTable:
         pages: from which to which answer, with the addresses of the pages before and after; None for a single page.
         only: the word that rows are filtered by, and `filtered`, how many have it.
         two: any two of its answers beside each other.
+        counted: what is counted.
         details: how to read synthetic counts and totals.
     """
 
@@ -130,6 +132,7 @@ class AnswersTable:
     pages: AnswerPages | None
     two: TwoAnswers | None
     details: str
+    counted: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -163,7 +166,7 @@ def answers_table(
     receipt: dict[str, Any], workload: Question, universe: Universe, folder: Path, *, notes: Notes, wish: Wish
 ) -> AnswersTable:
     """The chosen question's answers, a page of them as arranged."""
-    titles = [family.title(universe) for family in workload.families]
+    counted, titles = universe.counted, [family.title(universe) for family in workload.families]
     matching = [number for number, title in enumerate(titles) if wish.find.casefold() in title.casefold()]
     chosen = _chosen(wish.question, matching, len(titles))
     family = workload.families[chosen]
@@ -198,8 +201,9 @@ def answers_table(
         find=wish.find,
         has_search=len(titles) > MAX_LISTED,
         importance=_importance(workload, family, receipt, chosen),
-        heat=_heat(every, family.attributes, notes) if is_heat and every is not None else None,
-        chart=_in_time(family, universe, every or rows) or _bars(rows, titles[chosen], family.attributes, notes),
+        heat=_heat(every, family.attributes, notes, counted.many) if is_heat and every is not None else None,
+        chart=_in_time(family, universe, every or rows)
+        or _bars(rows, titles[chosen], family.attributes, notes, counted.many),
         fuller_bins=tuple(fuller_bins(universe[name] for name in binned_columns(workload, family))),
         can_be_arranged=can_be_arranged,
         sort=arrangement.sort,
@@ -223,11 +227,12 @@ def answers_table(
             every or (),
             first=wish.first,
             second=wish.second,
-            unit="rows",
+            unit=counted.many,
             is_count=True,
             is_proved=Proof(receipt["bound"]["proof"]).is_unconditional,
         ),
-        details=_details(receipt, has_shares=whole is not None, has_synthetic=has_synthetic),
+        details=_details(receipt, counted, has_shares=whole is not None, has_synthetic=has_synthetic),
+        counted=counted.many,
     )
 
 
@@ -255,12 +260,12 @@ def _whole(folder: Path, receipt: dict[str, Any], first: int, cells: int) -> Who
     return Whole.of(stored["estimate"], stored["lower"], stored["upper"], rows=rows)
 
 
-def _details(receipt: dict[str, Any], *, has_shares: bool, has_synthetic: bool) -> str:
+def _details(receipt: dict[str, Any], counted: Counted, *, has_shares: bool, has_synthetic: bool) -> str:
     """How shares, synthetic counts and totals are to be read."""
     sentences = []
     if has_shares:
         sentences.append(
-            "“Share” is that of all rows that counted. Its interval follows from those of all counts here."
+            f"“Share” is that of all {counted.many} that counted. Its interval follows from those of all counts here."
         )
     if has_synthetic:
         is_scaled = are_limited(receipt) or receipt["mechanism"]["options"].get("rows")
@@ -285,27 +290,27 @@ def _importance(workload: Question, family: Family | Part, receipt: dict[str, An
         return ""
     if not mechanism(receipt["mechanism"]["name"]).uses_weights:
         return ""
-    within = rows_text(receipt["bound"]["half_widths"][position])
+    within = rows_text(receipt["bound"]["half_widths"][position], workload.universe.counted)
     return (
         f"Importance {family.weight:,}: every count of this question is within {within} of the truth, "
         "all at once with the others."
     )
 
 
-def _heat(rows: list[Answer], heads: Sequence[str], notes: Notes) -> dict[str, Any]:
+def _heat(rows: list[Answer], heads: Sequence[str], notes: Notes, unit: str) -> dict[str, Any]:
     drawn = [{"labels": row.labels, **row.to_json()} for row in rows]
-    return charts.heat_map(drawn, heads=[with_unit(name, notes) for name in heads])
+    return charts.heat_map(drawn, heads=[with_unit(name, notes) for name in heads], unit=unit)
 
 
 def _in_time(family: Family | Part, universe: Universe, rows: list[Answer]) -> dict[str, Any] | None:
     return report.time_chart(family, universe, [row.labels for row in rows], [row.to_json() for row in rows])
 
 
-def _bars(rows: list[Answer], title: str, names: Sequence[str], notes: Notes) -> dict[str, Any] | None:
+def _bars(rows: list[Answer], title: str, names: Sequence[str], notes: Notes, unit: str) -> dict[str, Any] | None:
     """None of a single number, or of a choice, which has no axis."""
     if len(rows) < 2 or rows[0].estimate is None:
         return None
     titled = [with_unit(name, notes) for name in names]
     # The question's title is above the chart anyway.
     axis = "" if titled == list(names) else ", ".join(titled)
-    return charts.marginal_bars([row.to_json() for row in rows], title=title, axis=axis)
+    return charts.marginal_bars([row.to_json() for row in rows], title=title, unit=unit, axis=axis)

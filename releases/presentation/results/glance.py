@@ -254,7 +254,7 @@ def _missing(attribute: Attribute, counted: Counted, states: Counted | None) -> 
     if states is not None:
         return f"Missing: {states.share(attribute.states.index(MISSING))}."
     if attribute.drops_missing:
-        return "Rows without a value are not counted here."
+        return f"{attribute.counted.many.capitalize()} without a value are not counted here."
     if attribute.has_grammar:
         return f"Missing: {counted.share(attribute.size - 1)}."
     label = attribute.missing_as or attribute.outside

@@ -19,6 +19,7 @@ from django.template.defaultfilters import floatformat
 from django.urls import reverse
 
 from releases.engine.bounds.accuracy import Proof
+from releases.engine.domain.counted import Counted
 from releases.engine.domain.dates import Dates
 from releases.engine.domain.universe import Schema, Universe
 from releases.engine.workload.parsing import read_answered
@@ -79,7 +80,8 @@ class ReleaseComparison:
     Attributes:
         titles: of both, told apart.
         is_of_two_tables: whether they are of different tables; `may_count_other_rows` of one, but maybe of other rows
-            of it, `for_persons` because of which rows of a person count.
+            of it, `for_persons` because of which rows of a person count; `counts` what they count, and `left_out` which
+            of these a column leaves out.
         are_one_number: whether both estimate the same true answers.
         questions: what both answer: its number, its title, and whether it is shown.
         confidence: that both bounds hold; empty where that of one is not proved, and then nothing is certain.
@@ -91,6 +93,8 @@ class ReleaseComparison:
     is_of_two_tables: bool
     may_count_other_rows: bool
     for_persons: bool
+    counts: str
+    left_out: str
     are_one_number: bool
     questions: tuple[tuple[str, str, bool], ...]
     title: str
@@ -106,7 +110,7 @@ def release_comparison(first: Release, second: Release, *, question: int, page: 
         first, second: published, and comparable.
         question: which of those that both answer; the first where there are fewer.
     """
-    universe = _schema(first).universe
+    universe, counted = _schema(first).universe, _schema(first).counted
     ours, theirs = asked_of(first), asked_of(second)
     theirs_asked = set(theirs)
     common = [asked for asked in ours if asked in theirs_asked]
@@ -126,7 +130,9 @@ def release_comparison(first: Release, second: Release, *, question: int, page: 
         other=str(second.pk),
         is_of_two_tables=is_of_two_tables,
         may_count_other_rows=may_count_other_rows,
-        for_persons=may_count_other_rows and _schema(first).unit.kind == "person",
+        for_persons=may_count_other_rows and _schema(first).unit.kind == "person" and counted is Counted.ROWS,
+        counts=counted.many,
+        left_out="rows in which" if counted is Counted.ROWS else "persons for whom",
         are_one_number=not (is_of_two_tables or may_count_other_rows),
         questions=tuple(
             (str(number), _part(each).title(universe), each == asked) for number, each in enumerate(common)

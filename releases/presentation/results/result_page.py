@@ -104,7 +104,7 @@ class ResultPage:
         workload, workload_address: the saved workload that it asks, with its version.
         headline: what was found, in one sentence; its accuracy where no such sentence is made.
         bound: the accuracy of counts in one sentence, where the headline is another.
-        counted: how many rows counted, as far as it says it.
+        counted: how many rows or persons counted, as far as it says it; `counts` which of them.
         found: what a check found of the columns, itself or of this release for the people of its dataset;
             `check_address` leads to the latter.
         doubts_columns: whether the columns are to be looked at before the release is made public.
@@ -128,6 +128,7 @@ class ResultPage:
     bound: str
     quality: str
     counted: str
+    counts: str
     found: tuple[str, ...]
     check_address: str
     is_all_near_zero: bool
@@ -193,6 +194,7 @@ def result_page(
         bound=bound if found and statistic is None else "",
         quality=_quality(receipt, schema, bound=bound if found and statistic is not None else ""),
         counted=counted_in_words(receipt),
+        counts=schema.counted.many,
         found=findings.found,
         check_address=findings.address_beside(release),
         is_all_near_zero=is_all_near_zero,
@@ -237,7 +239,8 @@ def _findings(release: Release, schema: Schema, *, is_own: bool) -> ColumnCheck:
 def _quality(receipt: dict[str, Any], schema: Schema, *, bound: str) -> str:
     """What is known of its accuracy, after the bound itself where that is not at the head of the page."""
     proof = f"{bound} This bound is {receipt['bound']['proof']}.".strip()
-    return f"{proof} The true counts exclude all rows that the rules leave out." if schema.rows_may_vanish else proof
+    many = schema.counted.many
+    return f"{proof} The true counts exclude all {many} that the rules leave out." if schema.rows_may_vanish else proof
 
 
 def _visibility(release: Release) -> Visibility:

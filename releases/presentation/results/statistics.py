@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from releases.display import charts
+from releases.engine.domain.counted import Counted
 from releases.engine.domain.dates import Dates
 from releases.engine.mechanisms.thresholds import ABOVE
 from releases.engine.workload.questions import Inquiry, dates_of
@@ -60,6 +61,12 @@ class ShownStatistic:
     two: TwoAnswers | None = None
     associations: tuple[Association, ...] = ()
     of_dates: bool = False
+    counted: Counted = Counted.ROWS
+
+    @property
+    def most(self) -> str:
+        """Of a bound alone: the most it can be."""
+        return self.counted.text(self.answers[0].upper)
 
     @property
     def template(self) -> str:
@@ -121,7 +128,7 @@ def shown_statistic(
             [_measured(label, row, dates) for label, row in zip(labels, stored, strict=False)],
             first=first,
             second=second,
-            unit="rows" if kind.counts_rows else unit_of(inquiry, notes),
+            unit=inquiry.universe.counted.many if kind.counts_rows else unit_of(inquiry, notes),
             is_count=kind.counts_rows,
             is_proved=is_proved,
             dates=dates,
@@ -130,6 +137,7 @@ def shown_statistic(
         else None,
         associations=associations,
         of_dates=dates is not None,
+        counted=inquiry.universe.counted,
     )
 
 
@@ -138,7 +146,7 @@ def _chart(inquiry: Inquiry, drawn: list[dict[str, Any]], notes: Notes) -> dict[
     if len(inquiry.families) > 1 or not 1 < len(drawn) <= MAX_DRAWN:
         return None
     is_counts = statistic_kind(inquiry.statistic).counts_rows
-    unit = "rows" if is_counts else unit_of(inquiry, notes)
+    unit = inquiry.universe.counted.many if is_counts else unit_of(inquiry, notes)
     title = inquiry.families[0].title(inquiry.universe)
     if dates_of(inquiry) is not None:
         return charts.date_marks(drawn, title=title)

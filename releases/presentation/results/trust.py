@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from releases.display import charts
+from releases.engine.domain.counted import Counted
 from releases.engine.estimation.trust import State, Trust
-from releases.publication.receipt import percent, rows_text
+from releases.publication.receipt import counted_by, percent, rows_text
 from releases.publication.trust_map import ORDERS, TRUST_MAP, read_trust
 
 #: Columns of the map on the page; the file has all.
@@ -87,16 +88,16 @@ def trust_section(result: Mapping[str, Any], folder: Path) -> TrustSection | Non
         return None
     entries = read_trust(folder / TRUST_MAP, most=MAX_COLUMNS)
     pairs = [each for each in entries if len(each.names) == 2]
-    columns = quality["columns"]["possible"]
+    columns, counted = quality["columns"]["possible"], counted_by(receipt)
     linked = [_placed(each) | {"association": each.association} for each in pairs if each.association is not None]
     return TrustSection(
         confidence=percent(1 - Fraction(receipt["bound"]["beta"])),
         quality=tuple(_quality(quality)),
         counts=" ".join(_counted(quality[name], said) for name, said in _SETS.items()),
-        largest=_largest(quality),
+        largest=_largest(quality, counted),
         chart=charts.trust_matrix([_square(each) for each in entries]) if pairs else None,
         associations=charts.association_matrix(linked) if linked else None,
-        pairs=tuple(map(_pair, entries)),
+        pairs=tuple(_pair(each, counted) for each in entries),
         more=f"This is of the first {MAX_COLUMNS} of {columns:,} columns; all are in {TRUST_MAP}."
         if columns > MAX_COLUMNS
         else "",
@@ -141,9 +142,9 @@ def _counted(summary: Mapping[str, Any], sets: str) -> str:
     return f"{sets.capitalize()} ({summary['possible']:,}): {listed}.{left}"
 
 
-def _largest(quality: Mapping[str, Any]) -> str:
+def _largest(quality: Mapping[str, Any], counted: Counted) -> str:
     rows = [each for name in ORDERS if (each := quality[name]["most_rows_off"]) is not None]
-    return rows_text(max(rows)) if rows else ""
+    return rows_text(max(rows), counted) if rows else ""
 
 
 def _square(entry: Trust) -> dict[str, Any]:
@@ -169,12 +170,12 @@ def _state(entry: Trust) -> str:
     return f"measured, certified within {_at_most(entry.share_off)}%"
 
 
-def _pair(entry: Trust) -> PairRow:
+def _pair(entry: Trust, counted: Counted) -> PairRow:
     return PairRow(
         columns=_joined(entry.names),
         state=_IN_WORDS[entry.state] if entry.share_off is None else "measured, certified",
         within="" if entry.share_off is None else f"{_at_most(entry.share_off)}%",
-        rows="" if entry.rows_off is None else rows_text(entry.rows_off),
+        rows="" if entry.rows_off is None else rows_text(entry.rows_off, counted),
         association="" if entry.association is None else f"{entry.association:.2f}",
     )
 

@@ -153,6 +153,7 @@ class PlanAsked:
         beside: of a session, how close one release of the same questions would come.
     """
 
+    protection: str
     cost: str
     spares_delta: str
     charge: str
@@ -241,7 +242,7 @@ def release_request_page(asked: ReleaseRequest, form: ReleaseDecisionForm, *, by
         plan=plan,
         why_no_plan=why_no_plan,
         reason=asked.reason or "none",
-        protection=protection_text(budget),
+        protection=plan.protection if plan is not None else protection_text(budget),
         balance=reports.standings([budget])[0].in_words if budget.is_granted else "nothing granted yet",
         budget_address=reverse("budget_detail", args=[budget.pk]),
         asked_at=asked.requested_at,
@@ -311,6 +312,7 @@ def _plan_asked(asked: ReleaseRequest, plan: Plan, budget: Budget) -> PlanAsked:
     leaves = row.leaves if waits else None
     why_no_more = f". {leaves.why_no_more}" if leaves and leaves.why_no_more else ""
     return PlanAsked(
+        protection=protection_text(budget, plan.schema),
         cost=row.cost,
         spares_delta=f"no delta: it spends nothing of the {asked.delta} asked for" if spares_delta else "",
         charge=row.charge,

@@ -84,7 +84,7 @@ def answer_shown(
         number=f"{stored.sequence:,}",
         title=past.title,
         estimate=f"{stored.estimate:,}",
-        margin=rows_text(stored.half_width),
+        margin=rows_text(stored.half_width, universe.counted),
         lower=f"{past.lower:,}",
         upper=f"{past.upper:,}",
         chip=chip,

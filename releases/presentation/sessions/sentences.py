@@ -11,10 +11,10 @@ from releases.publication.receipt import percent, rows_text
 def session_sentence(plan: OnlinePlan) -> str:
     """The one sentence on a session's accuracy."""
     half_width = max(plan.rules.public_half_width, plan.rules.paid_half_width)
-    number = plan.rules.questions
+    number, within = plan.rules.questions, rows_text(half_width, plan.schema.counted)
     every = "the answer" if number == 1 else f"every one of up to {number:,} answers"
     return (
-        f"With probability {percent(1 - plan.beta)}, {every} is within {rows_text(half_width)} of the truth"
+        f"With probability {percent(1 - plan.beta)}, {every} is within {within} of the truth"
         f"{'' if number == 1 else ', all at once'}."
     )
 

@@ -182,7 +182,7 @@ def live_session(
         questions=f"{standing.questions_left:,} of {standing.questions:,}",
         cost=comparison.compared([plan], None)[0].cost,
         table_rows=f"{session.total:,}",
-        rows_margin=rows_text(session.total_half_width) if session.total_half_width else "",
+        rows_margin=rows_text(session.total_half_width, universe.counted) if session.total_half_width else "",
         may_run_out=_may_run_out(plan) if is_larger and not standing.over else "",
         is_own=is_own,
         history=history,
@@ -197,14 +197,14 @@ def _known_shown(known: Known, plan: OnlinePlan) -> KnownShown:
     return KnownShown(
         title=read_count(dict(known.query), plan.schema.universe).title(plan.schema.universe),
         estimate=f"{round(found.estimate):,}",
-        margin=rows_text(ceil(found.half_width)),
+        margin=rows_text(ceil(found.half_width), plan.schema.counted),
         lower=f"{floor(found.lower):,}",
         upper=f"{ceil(found.upper):,}",
         confidence=found.confidence,
         release=found.release.title,
         address=reverse("release_detail", args=[found.release.pk]),
         query=json.dumps(known.query, ensure_ascii=False),
-        own_margin=rows_text(max(plan.rules.public_half_width, plan.rules.paid_half_width)),
+        own_margin=rows_text(max(plan.rules.public_half_width, plan.rules.paid_half_width), plan.schema.counted),
     )
 
 

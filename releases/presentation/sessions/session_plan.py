@@ -74,6 +74,7 @@ def session_plan(plan: Plan, dataset: Dataset) -> SessionPlan:
     )
     if not isinstance(plan, OnlinePlan):
         return priced
+    counted = plan.schema.counted
     population = f"{plan.options['population']:,}"
     cells = comparison.cells_text(plan.schema.universe.size)
     useful_from = least_rows(plan, share=Fraction(1, 2))
@@ -84,14 +85,14 @@ def session_plan(plan: Plan, dataset: Dataset) -> SessionPlan:
         sentence=session_sentence(plan),
         bound=plan.expectation.alpha if plan.expectation else None,
         updates=f"{plan.rules.updates:,}",
-        free_margin=rows_text(plan.rules.public_half_width),
-        paid_margin=rows_text(plan.rules.paid_half_width),
+        free_margin=rows_text(plan.rules.public_half_width, counted),
+        paid_margin=rows_text(plan.rules.paid_half_width, counted),
         columns=", ".join(plan.schema.universe.names),
         cells=f"{cells} cell{'' if cells == '1' else 's'}",
         population=population,
         useful_from=useful_from,
         good_from=least_rows(plan, share=Fraction(1, 10), above=useful_from),
-        little_use=f"This is of little use for a table of about {population} rows." if says_little else "",
+        little_use=f"This is of little use for a table of about {population} {counted.many}." if says_little else "",
         says_little=says_little,
         prepared=usefulness.prepared(plan),
         confidence=percent(1 - plan.beta),
@@ -101,12 +102,13 @@ def session_plan(plan: Plan, dataset: Dataset) -> SessionPlan:
 
 def _says_little(plan: OnlinePlan, useful_from: int | None) -> str:
     """Why it is of little use for the table it is planned for; empty where it is of use."""
-    alpha = plan.expectation.alpha if plan.expectation else 0.0
-    why = usefulness.says_little(alpha, plan.options["population"])
+    alpha, counted = plan.expectation.alpha if plan.expectation else 0.0, plan.schema.counted
+    why = usefulness.says_little(alpha, plan.options["population"], counted)
     if not why:
         return ""
-    begins = f" With this epsilon a session begins to be of use at about {useful_from:,} rows." if useful_from else ""
+    many = counted.many
+    begins = f" With this epsilon a session begins to be of use at about {useful_from:,} {many}." if useful_from else ""
     return (
-        f"± {rows_text(plan.rules.public_half_width)} {why}. “Half the rows”, said of every question, is as close and "
-        f"costs nothing.{begins} Take a larger epsilon, fewer questions, or a smaller universe."
+        f"± {rows_text(plan.rules.public_half_width, counted)} {why}. “Half the {many}”, said of every question, is as "
+        f"close and costs nothing.{begins} Take a larger epsilon, fewer questions, or a smaller universe."
     )

@@ -28,7 +28,7 @@ class LargestErrorKind(StatisticKind[LargestError]):
         return Shape.BOUND
 
     def found(self, statistic: LargestError, part: int, answers: Sequence[Released], *, unit: str) -> str:
-        return f"The largest error is at most {number_text(answers[0].upper, 0)} rows"
+        return f"The largest error is at most {number_text(answers[0].upper, 0)} {answers[0].counted.many}"
 
 
 def certifying_workload(workload: Mapping[str, Any], released: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from releases.engine.domain.counted import Counted
 from releases.engine.domain.universe import Attribute
 from releases.engine.workload.kinds.mean import Mean
 from releases.questions.base import NumbersByGroup, Want, register, units_of
@@ -24,7 +25,7 @@ class MeanKind(NumbersByGroup[Mean]):
     depends_on_rows = True
     has_columns_unit = True
 
-    def bound_unit(self, columns: Sequence[Attribute], *, mechanism: str) -> str:
+    def bound_unit(self, columns: Sequence[Attribute], *, mechanism: str, counted: Counted) -> str:
         return units_of(columns)
 
     def least_bound(self, columns: Sequence[Attribute], *, mechanism: str) -> float:

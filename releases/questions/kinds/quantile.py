@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from releases.engine.domain.counted import Counted
 from releases.engine.domain.dates import Dates
 from releases.engine.domain.privacy import decimal_text
 from releases.engine.domain.universe import Attribute, Universe
@@ -57,8 +58,8 @@ class QuantileKind(StatisticKind[Quantile]):
     def query(self, given: Mapping[str, Any]) -> dict[str, Any]:
         return {self.name: {"column": given["column"], "at": given["at"]}}
 
-    def bound_unit(self, columns: Sequence[Attribute], *, mechanism: str) -> str:
-        return "rows" if mechanism in _BOUND_RANKS else units_of(columns)
+    def bound_unit(self, columns: Sequence[Attribute], *, mechanism: str, counted: Counted) -> str:
+        return counted.many if mechanism in _BOUND_RANKS else units_of(columns)
 
     def least_bound(self, columns: Sequence[Attribute], *, mechanism: str) -> float:
         """Half the last place that is kept of the column; half a row where ranks are bounded."""
@@ -77,25 +78,26 @@ class QuantileKind(StatisticKind[Quantile]):
         dates: Dates | None = None,
     ) -> str:
         (answer,) = answers
+        of = f"of the {answer.counted.many}"
         (name,), is_median = statistic.attributes, statistic.at == Fraction(1, 2)
         share = "Half" if is_median else f"{decimal_text(statistic.at * 100, places=6)}%"
         if answer.chosen == NO_ANSWER:
             return ""
         if dates is not None:
-            return _of_dates(share, name, answer, Measure(noun="", dates=dates), is_median=is_median)
+            return _of_dates(f"{share} {of}", name, answer, Measure(noun="", dates=dates), is_median)
         if answer.is_chosen:
-            return f"About {share.lower()} of the rows have {name} {answer.chosen} {unit}".rstrip() + " or less"
+            return f"About {share.lower()} {of} have {name} {answer.chosen} {unit}".rstrip() + " or less"
         value = Measure(noun="", unit=unit)
         truth = f"the true {'median' if is_median else 'value'} {value.lies(answer)}"
-        return f"{share} of the rows have {name} {value.said(answer)} or less; {truth}"
+        return f"{share} {of} have {name} {value.said(answer)} or less; {truth}"
 
 
-def _of_dates(share: str, name: str, answer: Released, value: Measure, *, is_median: bool) -> str:
-    rows = f"of the rows have {name} on or before"
+def _of_dates(share: str, name: str, answer: Released, value: Measure, is_median: bool) -> str:
+    have = f"have {name} on or before"
     if answer.is_chosen:
         assert value.dates is not None
-        return f"About {share.lower()} {rows} {date_text(value.dates.parse(answer.chosen))}"
-    return f"{share} {rows} {value.said(answer)}; the true {'median' if is_median else 'value'} {value.lies(answer)}"
+        return f"About {share.lower()} {have} {date_text(value.dates.parse(answer.chosen))}"
+    return f"{share} {have} {value.said(answer)}; the true {'median' if is_median else 'value'} {value.lies(answer)}"
 
 
 def name_of(quantile: Quantile, *, of_dates: bool) -> str:

@@ -42,5 +42,6 @@ class RangeKind(StatisticKind[Range]):
 
     def found(self, statistic: Range, part: int, answers: Sequence[Released], *, unit: str) -> str:
         low, high = (each.chosen for each in answers)
+        of = f"of the {answers[0].counted.many}"
         share = decimal_text(statistic.inside * 100, places=6)
-        return f"About {share}% of the rows have {statistic.attributes[0]} from {low} to {high} {unit}".rstrip()
+        return f"About {share}% {of} have {statistic.attributes[0]} from {low} to {high} {unit}".rstrip()

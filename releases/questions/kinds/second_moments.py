@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from releases.engine.domain.counted import Counted
 from releases.engine.domain.universe import Attribute
 from releases.engine.workload.kinds.second_moments import SecondMoments
 from releases.questions.base import NumericColumns, Want, register
@@ -18,7 +19,7 @@ class SecondMomentsKind(NumericColumns[SecondMoments]):
     says = "The sum of every product of two of the columns, squares included: what a regression or a correlation needs."
     phrases = {"second_moments": "second moments"}
 
-    def bound_unit(self, columns: Sequence[Attribute], *, mechanism: str) -> str:
+    def bound_unit(self, columns: Sequence[Attribute], *, mechanism: str, counted: Counted) -> str:
         return "units of the products"
 
     def found(self, statistic: SecondMoments, part: int, answers: Sequence[Released], *, unit: str) -> str:

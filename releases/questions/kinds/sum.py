@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from releases.engine.domain.counted import Counted
 from releases.engine.domain.universe import Attribute
 from releases.engine.workload.kinds.sum import Sum
 from releases.questions.base import NumbersByGroup, Want, register, units_of
@@ -23,5 +24,5 @@ class SumKind(NumbersByGroup[Sum]):
     has_columns_unit = True
     is_total = True
 
-    def bound_unit(self, columns: Sequence[Attribute], *, mechanism: str) -> str:
+    def bound_unit(self, columns: Sequence[Attribute], *, mechanism: str, counted: Counted) -> str:
         return units_of(columns)

@@ -61,7 +61,7 @@ class ThresholdKind(StatisticKind[Threshold]):
 
     def found(self, statistic: Threshold, part: int, answers: Sequence[Released], *, unit: str) -> str:
         first = next((each.label for each in answers if each.chosen == ABOVE), None)
-        bar = f"{statistic.above:,} row{'' if statistic.above == 1 else 's'}"
+        bar = answers[0].counted.text(statistic.above)
         return (
             f"None of the counts was found above {bar}"
             if first is None

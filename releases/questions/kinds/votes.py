@@ -52,4 +52,4 @@ class VotesKind(StatisticKind[Votes]):
         return Shape.DISTRIBUTION
 
     def found(self, statistic: Votes, part: int, answers: Sequence[Released], *, unit: str) -> str:
-        return most_of(answers, f"The column with most rows of “{statistic.category}”")
+        return most_of(answers, f"The column with most {answers[0].counted.many} of “{statistic.category}”")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from releases.engine.domain.counted import Counted
 from releases.engine.domain.universe import Attribute, Universe
 from releases.engine.workload.kinds.weighted_count import WeightedCount
 from releases.questions.base import (
@@ -41,7 +42,7 @@ class WeightedCountKind(StatisticKind[WeightedCount]):
     is_total = True
     has_shares = True
 
-    def bound_unit(self, columns: Sequence[Attribute], *, mechanism: str) -> str:
+    def bound_unit(self, columns: Sequence[Attribute], *, mechanism: str, counted: Counted) -> str:
         return units_of(columns)
 
     def typed(self, statistic: WeightedCount, universe: Universe) -> dict[str, Any]:

@@ -11,9 +11,10 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
+from releases.engine.domain.universe import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.workload.parsing import read_question
-from releases.engine.workload.questions import Question
+from releases.engine.workload.questions import Question, of_columns_asked
 from releases.ledger import reports
 from releases.models import Budget, Dataset, Release, ReleaseState
 from releases.planning import comparison
@@ -58,11 +59,15 @@ def not_ready(request: HttpRequest, dataset: Dataset) -> HttpResponse | None:
     return None
 
 
-def budget_facts(budget: Budget | None) -> dict[str, str]:
-    """Both lines of a budget; empty before there is one."""
+def budget_facts(budget: Budget | None, schema: Schema | None = None) -> dict[str, str]:
+    """Both lines of a budget; empty before there is one.
+
+    Args:
+        schema: as of `protection_text`.
+    """
     if budget is None:
         return {"protection": "", "budget": ""}
-    return {"protection": protection_text(budget), "budget": budget_text(budget)}
+    return {"protection": protection_text(budget, schema), "budget": budget_text(budget)}
 
 
 def budget_text(budget: Budget) -> str:
@@ -136,17 +141,24 @@ def _reached_of_release(release: Release | None) -> dict[str, tuple[bool, bool]]
 def _summary(step: str, dataset: Dataset, release: Release | None) -> list[tuple[str, str]]:
     """The choices made before this step."""
     position = STEPS.index(step)
+    asked = _asked(release) if release is not None and position > 3 else None
     # A release has the universe of the columns it asks about.
     lines = [("Data", f"{dataset.title}{_columns_text(dataset, has_size=position <= 3)}")]
     if dataset.budget is not None and position > 1:
-        lines.append(("Protection", protection_text(dataset.budget)))
+        schema = dataset.schema
+        if schema is not None and asked is not None:
+            schema, _ = of_columns_asked(schema, asked)
+        lines.append(("Protection", protection_text(dataset.budget, schema)))
     if dataset.budget is not None and position > 2:
         lines.append(("Budget", budget_text(dataset.budget)))
-    if release is not None and position > 3:
-        try:
-            workload = workload_of(release)
-        except InvalidInput:
-            workload = None
-        if workload is not None:
-            lines.append(("Questions", f"{comparison.questions_text(workload)}; {comparison.universe_text(workload)}"))
+    if asked is not None:
+        lines.append(("Questions", f"{comparison.questions_text(asked)}; {comparison.universe_text(asked)}"))
     return lines
+
+
+def _asked(release: Release) -> Question | None:
+    """None also where the questions no longer fit the columns."""
+    try:
+        return workload_of(release)
+    except InvalidInput:
+        return None

@@ -73,7 +73,7 @@ def dataset_detail(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
             "is_owner": dataset.owner == request.user,
             "kept": dataset.kept_columns.filter(person=signed_in(request)).only("kept_at").first(),
             "cells": comparison.cells_text(dataset.universe.largest_population.size) if dataset.universe else "",
-            "protection": protection_text(budget) if budget else "",
+            "protection": protection_text(budget, dataset.schema) if budget else "",
             "budget": budget_text(budget) if budget and not budget.is_granted else "",
             "row": reports.standings([budget])[0] if budget and budget.is_granted else None,
             "more_like": more_like_the_latest(dataset),
@@ -218,7 +218,7 @@ def _fixed(request: HttpRequest, dataset: Dataset) -> dict[str, Any]:
     budget, why_fixed = dataset.budget, services.datasets.why_protection_is_fixed(dataset)
     return {
         "why_fixed": why_fixed,
-        "fixed": protection_text(budget) if why_fixed and budget else "",
+        "fixed": protection_text(budget, dataset.schema) if why_fixed and budget else "",
         "shared_with": Dataset.objects.visible_to(request.user).filter(budget=budget).exclude(pk=dataset.pk)
         if budget is not None
         else [],

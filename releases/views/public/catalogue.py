@@ -16,6 +16,7 @@ from releases.display import charts
 from releases.display.glossary import WORDS
 from releases.display.paging import PaginatorByKey, chosen_page
 from releases.engine.bounds.accuracy import Proof
+from releases.engine.domain.counted import Counted
 from releases.forms.buttons import SearchForm
 from releases.models import Dataset, Notice, Release, ReleaseQuerySet, Session
 from releases.models.role_rules import may_review
@@ -26,7 +27,7 @@ from releases.presentation.results.stored_answers import first_table
 from releases.presentation.review.queue_page import requests_waiting
 from releases.presentation.sessions.session_list import session_rows
 from releases.publication import files
-from releases.publication.receipt import percent, rows_text
+from releases.publication.receipt import counted_by, percent, rows_text
 from releases.publication.search_index import folded
 from releases.views.datasets.datasets import with_standings
 
@@ -75,11 +76,11 @@ def listed(releases: Iterable[Any]) -> list[Listed]:
 
 def in_short(release: Any, certificates: tuple[Listed, ...] = ()) -> Listed:
     """A release of a query with bounds, with its bound in short."""
-    is_known = release.bound_alpha is not None
+    is_known, counted = release.bound_alpha is not None, Counted(release.bound_counts or Counted.ROWS)
     is_proved = not is_known or Proof(release.bound_proof).is_proved
     return Listed(
         release=release,
-        margin=f"± {rows_text(release.bound_alpha)}" if is_known and not release.bound_says else "",
+        margin=f"± {rows_text(release.bound_alpha, counted)}" if is_known and not release.bound_says else "",
         says=release.bound_says or "",
         confidence=percent(1 - Fraction(release.bound_beta)) if is_known else "",
         proof="" if is_proved else release.bound_proof,
@@ -135,7 +136,9 @@ def _drawn(releases: list[Any]) -> list[dict[str, Any]]:
     for each in listed(releases):
         result = results[each.release.pk]
         title, rows = first_table(result, files.folder_of(each.release)) if result is not None else ("", [])
-        chart = charts.marginal_bars([row.to_json() for row in rows], title=title) if rows else None
+        bars, chart = [row.to_json() for row in rows], None
+        if bars and result is not None:
+            chart = charts.marginal_bars(bars, title=title, unit=counted_by(result["receipt"]).many)
         drawn.append({"listed": each, "title": title, "rows": rows, "chart": chart})
     return drawn
 

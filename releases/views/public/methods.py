@@ -45,8 +45,8 @@ def numbers_in_address(plan: Plan) -> str:
     workload = plan.workload
     if not isinstance(workload, Workload) or plan.schema.universe.size > LARGEST_CELLS:
         return ""
-    # The comparison is about one row, whatever the dataset protects.
-    of_a_row = replace(plan.schema, unit=PrivacyUnit())
+    # The comparison is about one row, whatever the dataset protects. A person who is counted has one.
+    of_a_row = plan.schema if plan.schema.counts_persons else replace(plan.schema, unit=PrivacyUnit())
     return urlencode(
         {
             "neighbours": plan.schema.neighbours.value,

@@ -100,7 +100,7 @@ def new_collection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         "opens_more": any(line.errors or line.asked for line in lines.forms[_LINES_SHOWN:]),
         "together": [(kind.title, kind.says, assumed(kind)) for kind in statistics_together().values()],
         "apart": ", ".join(f"“{kind.title}”" for kind in statistics_apart()),
-        **budget_facts(dataset.budget),
+        **budget_facts(dataset.budget, dataset.schema),
     }
     return render(request, "collections/new_collection.html", context, status=400 if is_sent else 200)
 
@@ -170,7 +170,7 @@ def confirm_collection(request: HttpRequest, collection_id: uuid.UUID) -> HttpRe
         "collection": collection,
         "dataset": collection.dataset,
         "meaning": epsilon_meaning(page.epsilon, delta=_delta(planned), lead=_OF_ALL),
-        **budget_facts(collection.dataset.budget),
+        **budget_facts(collection.dataset.budget, collection.dataset.schema),
     }
     refused = 409 if request.method == "POST" and page.problem else 200
     return render(request, "collections/confirm_collection.html", context, status=400 if form.errors else refused)

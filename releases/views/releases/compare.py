@@ -82,6 +82,7 @@ def _page(
     compared = _compared(request, release, plans, rows)
     page = compared["page"]
     form.ask_for_error_in(page.unit, is_weighed=page.has_importance)
+    form.ask_how_many(plans[0].schema.counted)
     if weight_of(plans[0].workload) is not None:
         form.ask_what_weights_add_up_to()
     context = {

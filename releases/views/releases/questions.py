@@ -157,7 +157,7 @@ class Asked:
 
 
 def place_of_work(form: QuestionsForm) -> str:
-    """Where on the page a person works, who has pressed a button there: the focus goes there again."""
+    """Where on the page that follows a person works, who has pressed a button: the browser moves the focus there."""
     return _PLACES.get(form.action_pressed, "asked-so-far")
 
 
@@ -211,6 +211,7 @@ def question_context(release: Release, asked: Asked) -> dict[str, Any]:
         "stale": asked.stale,
         "kind": asked.kind,
         "statistic": asked.statistic,
+        "has_changed_counts": asked.action == "change-counts" and not asked.problem,
         "asked": comparison.questions_text(workload) if workload else "",
         "groups": _groups(workload, form) if workload else [],
         "can_be_weighed": isinstance(workload, Workload) and len(workload.families) > 1,

@@ -23,6 +23,7 @@ from releases import services
 from releases.display.error_messages import in_words
 from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.privacy import decimal_text, exact
+from releases.engine.domain.universe import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan
 from releases.engine.mechanisms.measured_error import MeasuredErrorPlan
@@ -96,7 +97,7 @@ def certify(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "can_choose": len(possible) > 1,
         "counts": _counts_text(of.result["receipt"]["answers"]),
         "receipt": of.result["receipt"],
-        **budget_facts(of.dataset.budget),
+        **budget_facts(of.dataset.budget, Schema.from_json(of.result["receipt"]["schema"])),
         **(certificate_facts(plan, of) if plan is not None else {}),
     }
     is_wrong = bool(form.errors or problem)
@@ -163,13 +164,16 @@ def certificate_facts(plan: Plan, of: Release) -> dict[str, Any]:
     }
     if isinstance(plan, MeasuredErrorPlan) and plan.expectation is not None:
         facts |= {
-            "adds": rows_text(plan.expectation.alpha),
+            "adds": rows_text(plan.expectation.alpha, row.counted),
             "confidence": percent(1 - plan.beta),
             "asked": plan.statistic.in_words,
             "own_margin": _own_margin(plan, of),
             "is_on_answers": _is_on_answers(plan),
             "larger": [
-                {"epsilon": decimal_text(again.budget.epsilon, places=8), "adds": rows_text(again.expectation.alpha)}
+                {
+                    "epsilon": decimal_text(again.budget.epsilon, places=8),
+                    "adds": rows_text(again.expectation.alpha, row.counted),
+                }
                 for factor in _LARGER
                 if (again := comparison.at_epsilon(plan, plan.budget.epsilon * factor)) and again.expectation
             ],
@@ -182,7 +186,7 @@ def _own_margin(plan: MeasuredErrorPlan, of: Release) -> str:
     assert of.result is not None
     own, added = of.result["receipt"]["bound"], plan.expectation
     is_weaker = added is not None and added.alpha >= own["alpha"] and Proof(own["proof"]).is_proved
-    return rows_text(own["alpha"]) if is_weaker else ""
+    return rows_text(own["alpha"], plan.schema.counted) if is_weaker else ""
 
 
 def _is_on_answers(plan: MeasuredErrorPlan) -> bool:

@@ -23,7 +23,7 @@ from releases.publication import archive, files
 from releases.publication.archive import ARCHIVE, download_names
 from releases.publication.dictionary import DICTIONARY
 from releases.publication.readme import name_of
-from releases.publication.receipt import learned_in, limit_in_words, percent, protects_text, rows_text
+from releases.publication.receipt import counted_by, learned_in, limit_in_words, percent, protects_text, rows_text
 from releases.views.results.certificates import certificates_of, certified_files
 from releases.views.results.citation import address_of
 
@@ -55,7 +55,7 @@ def receipt(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "asked": _asked(shown),
         "protects": protects_text(shown),
         "cells": comparison.cells_text(shown["universe_size"]),
-        "bound": "" if shown["bound"].get("says") else rows_text(shown["bound"]["alpha"]),
+        "bound": "" if shown["bound"].get("says") else rows_text(shown["bound"]["alpha"], counted_by(shown)),
         "confidence": percent(1 - Fraction(shown["bound"]["beta"])),
         "formula": typeset(shown["bound"]["formula"]) if shown["bound"]["formula"] else "",
         "certificates": certificates_of(request, release),
@@ -120,7 +120,7 @@ def _with_its_bound(name: str, receipt: dict[str, Any]) -> str:
     bound = receipt["bound"]
     if name != f"{files.ANSWERS}.csv" or bound.get("says") or not receipt["answers"]:
         return name
-    within = rows_text(bound["alpha"]).replace(",", "").replace(" ", "-")
+    within = rows_text(bound["alpha"], counted_by(receipt)).replace(",", "").replace(" ", "-")
     return f"{files.ANSWERS}-within-{within}-at-{percent(1 - Fraction(bound['beta'])).removesuffix('%')}-percent.csv"
 
 

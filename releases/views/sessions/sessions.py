@@ -96,7 +96,7 @@ def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         "form": form,
         "problem": problem,
         "draft": draft,
-        **budget_facts(dataset.budget),
+        **budget_facts(dataset.budget, dataset.schema if plan is None else plan.schema),
         "planned": session_plan(plan, dataset) if plan is not None else None,
     }
     is_wrong = bool(form.errors or problem)

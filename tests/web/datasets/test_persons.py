@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import json
+import re
+import zipfile
+
 import numpy as np
 import pytest
 from django.urls import reverse
@@ -14,9 +19,10 @@ from releases.ledger.verification import verify
 from releases.models import Dataset, Release
 from releases.planning.column_checks import planned_check
 from releases.publication import files
+from releases.publication.archive import ARCHIVE
 from releases.questions.together import at_a_glance
 from tests.web.datasets.conftest import filled
-from tests.web.pages import body, words
+from tests.web.pages import as_words, body, words
 
 pytestmark = pytest.mark.django_db
 
@@ -93,6 +99,8 @@ def test_each_patient_counts_once_from_the_form_to_what_a_reader_sees(visits, as
     release = carry_out(Release.objects.get(pk=draft.pk))
     assert counts_of(release, 4, 2) == pytest.approx(np.array([[0, 25], [40, 0], [10, 0], [0, 0]]), abs=3)
     receipt, result = release.result["receipt"], body(client.get(reverse("release_detail", args=[release.pk])))
+    dataset = words(client.get(reverse("dataset_detail", args=[visits.pk])))
+    assert "at most 5 rows each; where a release counts persons, all rows of one count as one)" in dataset
     assert receipt["unit"] == UNIT.to_json()
     each = "Each row here is one person: it is made from all rows that the table has of the person."
     made = "visits: one value a person, made from all of the person's rows by the formula count_per_person()."
@@ -100,6 +108,75 @@ def test_each_patient_counts_once_from_the_form_to_what_a_reader_sees(visits, as
     for said in (each, "one person (column who, all of whose rows count as one)"):
         assert said in result
     assert list(verify(visits.budget)) == []
+
+
+#: Where texts mean a row of the table, of a file, or a synthetic one.
+ROWS_MEANT = re.compile(
+    r"Each row here is one person: it is made from all rows that the table has of the person|[Ss]ynthetic rows"
+    r"|all of whose rows count as one|made from all of the person's rows|A row without who|for all rows of the file"
+    r"|the question that the row answers|what the row is of|for a million rows|Show only rows with|Rows with a word"
+    r"|of the same rows too|of the rows and this release|not these rows|in whole rows|\"rows\":|How well the rows agree"
+    r"|share of rows that are in the right cell|, in the rows|no relation in the rows"
+)
+
+
+def read(text):
+    """A text without what may speak of rows."""
+    return ROWS_MEANT.sub("", re.sub(r"\s+", " ", text.replace("’", "'")))
+
+
+def said_by(page):
+    """The words of a page, those that are read aloud, and the titles of its charts."""
+    page = re.sub(r"<(\w+) popover\b.*?</\1>", "", page, flags=re.DOTALL)
+    named = re.findall(r'(?:aria-label|placeholder)="([^"]*)"|"title": "([^"]*)"', page)
+    return read(" ".join([as_words(page), *(one or other for one, other in named)]))
+
+
+def files_in(archive):
+    """What the files of a release say to people."""
+    with zipfile.ZipFile(io.BytesIO(archive)) as files:
+        names = [name for name in files.namelist() if not name.endswith(("pdf", "parquet"))]
+        texts = {name.rpartition("/")[2]: files.read(name).decode() for name in names}
+    cells = json.loads(texts.pop("notebook.ipynb"))["cells"]
+    yield "notebook", read(" ".join("".join(each["source"]) for each in cells if each["cell_type"] == "markdown"))
+    yield "report", said_by(texts.pop("report.html"))
+    yield from ((name, read(text)) for name, text in texts.items())
+
+
+@pytest.mark.parametrize(
+    ("query", "mechanism"),
+    [
+        ({"marginal": ["visits", "in emergency"]}, "marginal-fit"),
+        ({"count": {"last ward": ["surgery"]}}, "laplace-queries"),
+        ({"median": "visits"}, "counted-quantile"),
+        ({"range": {"column": "total", "inside": "0.5"}}, "exponential-range"),
+        ({"most_common": "last ward"}, "permute-and-flip-choice"),
+        ({"strongest_associations": {"columns": ["visits", "in emergency", "last ward"]}}, "strongest-associations"),
+        ({"threshold": {"counts": [{"in emergency": ["true"]}], "above": 3}}, "numeric-sparse-vector"),
+        ({"votes": {"columns": ["in emergency"], "category": "true"}}, "laplace-numbers"),
+    ],
+)
+def test_no_text_of_a_release_about_persons_calls_them_rows(visits, as_, alice, carry_out, query, mechanism):
+    client, draft = as_(alice), services.releases.draft_release(dataset=visits, by=alice, title="Patients")
+    services.releases.set_questions(release=draft, workload={"version": 1, "queries": [query]})
+    compared = client.get(reverse("compare", args=[draft.pk])).context
+    page = compared["page"]
+    shown = [page.unit, page.says_little, page.recommended.within, compared["form"]["population"].label]
+    for each in page.can_run:
+        shown += [each.margin, each.sentence, each.accuracy, *(note.text for note in each.bound_notes)]
+        shown += [f"{name}: {text}" for name, text in each.facts if not re.match("Source|Small|Candidates", name)]
+    services.releases.set_choice(release=draft, epsilon="20", mechanism_name=mechanism)
+    confirmed = client.get(reverse("confirm", args=[draft.pk]))
+    assert "one person (column who, all of whose rows count as one)" in words(confirmed)
+    said = {"compare": read(" ".join(shown)), "confirm": said_by(body(confirmed))}
+    release = carry_out(Release.objects.get(pk=draft.pk))
+    for name in ("release_detail", "receipt"):
+        said[name] = said_by(body(client.get(reverse(name, args=[release.pk]))))
+    archive = client.get(reverse("download", args=[release.pk, ARCHIVE]))
+    said |= dict(files_in(b"".join(archive.streaming_content)))
+    found = [f"{name}: {each}" for name, text in said.items() for each in re.findall(r".{,60}\b[Rr]ows?\b", text)]
+    assert not found, "\n".join(found)
+    assert all("person" in said[name] for name in ("compare", "confirm", "release_detail", "README.txt", "report"))
 
 
 def test_rows_and_persons_are_not_asked_about_at_once(visits, as_, alice):

@@ -11,7 +11,7 @@ from releases import services
 from releases.engine.workload.queries import Workload
 from releases.questions.base import offered_statistics
 from tests.web.conftest import COLUMNS, CSV, WORKLOAD, give
-from tests.web.pages import field_value, link, words
+from tests.web.pages import body, field_value, link, words
 from tests.web.releases.conftest import queries
 
 pytestmark = pytest.mark.django_db
@@ -44,6 +44,35 @@ def test_synthetic_rows_ask_every_two_of_the_columns_and_lead_on(ask, blank, col
     ask(action="prefix", prefix="age")
     assert ask("rows", action="rows", columns=columns).url == f"{link('compare', blank)}?want=rows"
     assert queries(blank) == [{"marginal": columns or ["age", "sex"]}]
+
+
+@pytest.mark.parametrize(
+    ("sent", "wrong"),
+    [
+        ({"action": "marginals", "order": "2"}, {"columns": ["nothing"]}),
+        ({"action": "prefix", "prefix": "age"}, {"prefix": "nothing"}),
+        ({"action": "count", "in.sex": ["male"]}, {"in.sex": ["nothing"]}),
+    ],
+)
+def test_after_adding_the_focus_is_where_it_was_added_or_at_what_is_wrong(ask, blank, as_, alice, sent, wrong):
+    _, _, place = ask(**sent).url.partition("#")
+    assert place == f"add-{sent['action']}"
+    page = body(as_(alice).get(link("questions", blank)))
+    assert f'<h2 id="{place}" tabindex="-1">' in page
+    assert "autofocus" not in page
+    # A fragment in the address would win over the focus at the alert.
+    form = page.partition(f'id="{place}"')[2].partition("<form")[2].partition(">")[0]
+    assert f'action="{link("questions", blank)}"' in form
+    assert '<div role="alert" tabindex="-1" autofocus>' in body(ask(**sent | wrong))
+
+
+def test_after_adding_a_count_to_a_statistic_the_focus_is_at_its_counts(ask, show):
+    first, button = body(show(kind="threshold")), r'value="add-count" formaction="\?kind=threshold"'
+    assert re.search(button, first)
+    assert "autofocus" not in first
+    page = body(ask(action="add-count", kind="threshold", **{"in.sex": ["male"]}))
+    assert '<legend tabindex="-1" autofocus>The counts' in page
+    assert page.count("autofocus") == 1
 
 
 @pytest.mark.parametrize(

@@ -239,7 +239,7 @@ def _proved(request: Request) -> str:
     finite = alpha(Way.WEIGHTS, numbers, is_pure=True)
     published = theorem_of_weights(replace(numbers, neighbours=NeighbouringRelation.REPLACE))
     theorem = "" if published is None else f"; {ceil(published):,} by Theorem 2.2, where their number is public"
-    return f"within {ceil(finite):,} of {rows:,} assumed rows{theorem}"
+    return f"within {ceil(finite):,} of {rows:,} assumed {request.schema.counted.many}{theorem}"
 
 
 def _work(parts: Sequence[Part], rounds: Rounds) -> Work:

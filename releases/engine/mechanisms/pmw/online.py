@@ -123,10 +123,10 @@ class PrivateMultiplicativeWeightsOnline(Mechanism):
             parameters={
                 "updates reserved": str(priced.rules.updates),
                 "questions": f"{questions:,}",
-                "threshold": f"{priced.rules.threshold:,} rows",
+                "threshold": f"{priced.rules.threshold:,} {request.schema.counted.many}",
                 "threshold noise scale": decimal_text(priced.rules.threshold_scale, places=6),
                 "comparison noise scale": decimal_text(priced.rules.query_scale, places=6),
-                "expected rows": f"{setting.expected_rows:,}",
+                f"expected {request.schema.counted.many}": f"{setting.expected_rows:,}",
             },
             expectation=Bound(
                 beta=request.beta,

@@ -42,7 +42,8 @@ class Threshold(Statistic):
 
     def parts(self, universe: Universe) -> tuple[Part, ...]:
         asked = tuple(Count(attributes=names, bins=bins).title(universe) for names, bins in self.predicates)
-        return (Part(name=f"which counts pass {self.above:,} rows, until {self.answers} have", rows=asked),)
+        many = universe[self.attributes[0]].counted.many
+        return (Part(name=f"which counts pass {self.above:,} {many}, until {self.answers} have", rows=asked),)
 
     def to_json(self, universe: Universe) -> dict[str, Any]:
         counts = [Count(attributes=names, bins=bins).to_json(universe)["count"] for names, bins in self.predicates]

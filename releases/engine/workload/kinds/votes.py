@@ -37,7 +37,9 @@ class Votes(Statistic):
         return cls(attributes=names, category=str(category), ballots=ballots)
 
     def parts(self, universe: Universe) -> tuple[Part, ...]:
-        return (Part(name=f"rows with {self.category}, at most {self.ballots} a row", rows=self.attributes),)
+        counted = universe[self.attributes[0]].counted
+        name = f"{counted.many} with {self.category}, at most {self.ballots} a {counted.one}"
+        return (Part(name=name, rows=self.attributes),)
 
     def to_json(self, universe: Universe) -> dict[str, Any]:
         return {self.kind: {"columns": list(self.attributes), "category": self.category, "ballots": self.ballots}}
