@@ -96,7 +96,7 @@ def new_collection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         "first_lines": lines.forms[:_LINES_SHOWN],
         "more_lines": lines.forms[_LINES_SHOWN:],
         "lines_shown": _LINES_SHOWN,
-        "has_weights": bool(lines.forms[0].weights),
+        "has_weights": any(line.weights for line in lines.forms),
         "opens_more": any(line.errors or line.asked for line in lines.forms[_LINES_SHOWN:]),
         "together": [(kind.title, kind.says, assumed(kind)) for kind in statistics_together().values()],
         "apart": ", ".join(f"“{kind.title}”" for kind in statistics_apart()),
