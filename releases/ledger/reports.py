@@ -169,13 +169,14 @@ def room_of(budget: Budget | None) -> tuple[Fits, ...]:
 
 
 def latest_charged(dataset: Dataset) -> tuple[str, Price] | None:
-    """The newest finished release of a table: its title, and what its budget was charged; None where there is none."""
+    """The newest finished release of a table: its title, and what its budget was charged; None where there is none, or
+    where its charge does not say its price."""
     finished = LedgerEntry.objects.charges_that_stand().filter(
         budget=dataset.budget_id, release__dataset=dataset, release__state=ReleaseState.PUBLISHED
     )
     # Of the details, which are wide, the price alone.
     found = finished.order_by("-release__published_at").values_list("release__title", "detail__price").first()
-    return None if found is None else (found[0], Price(**found[1]))
+    return None if found is None or found[1] is None else (found[0], Price(**found[1]))
 
 
 def standings(budgets: Iterable[Budget]) -> list[Standing]:
