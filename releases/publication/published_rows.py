@@ -17,7 +17,7 @@ from pyarrow import csv as arrow_csv
 
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
-from releases.engine.estimation.published import PublishedTable, fit_published, universe_of
+from releases.engine.estimation.published import PublishedTable, columns_of, fit_published, universe_of
 from releases.engine.estimation.synthetic import most_rows, synthetic_records
 from releases.engine.noise.randomness import OperatingSystemRandomness
 from releases.publication.files import synthetic_table
@@ -93,11 +93,13 @@ def published_rows(
         InvalidInput: naming the file, the line, the value and the rule.
     """
     domain = universe_of(files) if universe is None else universe
-    tables = [PublishedTable.read(name, lines, domain) for name, lines in files.items()]
-    cells = prod(domain[name].size for name in {name for table in tables for name in table.names})
+    # Before any table is read, which holds all combinations of its columns in memory.
+    named = {name for source, lines in files.items() for name in columns_of(source, lines[0] if lines else ())}
+    cells = prod(each.size for each in domain.attributes if each.name in named)
     if max_cells is not None and cells > max_cells:
         rule = f"must be at most {max_cells:,} here; the command `manage.py published` takes more"
         raise InvalidInput("tables", f"{cells:,} combinations of values", rule)
+    tables = [PublishedTable.read(name, lines, domain) for name, lines in files.items()]
     rng = OperatingSystemRandomness()
     distribution, total = fit_published(domain, tables, deviation=deviation, rng=rng)
     wanted, most = round(total) if rows is None else rows, most_rows(domain)

@@ -60,10 +60,7 @@ class PublishedTable:
             InvalidInput: naming the line, the value and the rule.
         """
         head, *cells = [*lines] or [[]]
-        *names, last = head or [""]
-        if last != COUNT or not 1 <= len(names) <= MAX_COLUMNS or len(set(names)) < len(names):
-            rule = f'must be 1 to {MAX_COLUMNS} different columns and then "{COUNT}"'
-            raise InvalidInput(f"{source}, first line", ", ".join(head), rule)
+        names = columns_of(source, head)
         for name in names:
             if name not in universe.names:
                 raise InvalidInput(f"{source}, first line", name, "must be a column of the schema")
@@ -90,6 +87,19 @@ class PublishedTable:
         )
 
 
+def columns_of(source: str, head: Sequence[str]) -> list[str]:
+    """The columns that the first line of a table names.
+
+    Raises:
+        InvalidInput: it is no list of a few different columns and then `count`.
+    """
+    *names, last = head or [""]
+    if last != COUNT or not 1 <= len(names) <= MAX_COLUMNS or len(set(names)) < len(names):
+        rule = f'must be 1 to {MAX_COLUMNS} different columns and then "{COUNT}"'
+        raise InvalidInput(f"{source}, first line", ", ".join(head), rule)
+    return names
+
+
 def universe_of(tables: Mapping[str, Sequence[Sequence[str]]]) -> Universe:
     """The columns that tables name, each with the values of its lines as categories, in their order.
 
@@ -99,11 +109,12 @@ def universe_of(tables: Mapping[str, Sequence[Sequence[str]]]) -> Universe:
         tables: the lines of each, by its source.
 
     Raises:
-        InvalidInput: naming the table and the value that is no category, or the column that is no name.
+        InvalidInput: as of `columns_of`; or naming the table and the value that is no category, or the column that is
+            no name.
     """
     categories: dict[str, dict[str, str]] = {}
     for source, lines in tables.items():
-        for place, name in enumerate((lines or [()])[0][:-1]):
+        for place, name in enumerate(columns_of(source, lines[0] if lines else ())):
             values = categories.setdefault(name, {})
             for line in lines[1:]:
                 if place < len(line):

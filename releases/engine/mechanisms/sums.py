@@ -332,7 +332,7 @@ def _expectation(noised: Noised, request: Request, source: str) -> Bound | None:
     if isinstance(form, Grouped):
         fewest, where = int(rows) // form.groups, " in each group"
         labels = tuple(f"{label} in every group" for label in labels)
-        formula = r"\alpha_j = \text{the width of the widest interval}"
+        formula = each.formula_of_intervals()
         widths = each.intervals_foretold(noised.reach[: len(each.coordinates)], rows=fewest * each.weight_places)
     else:
         widths = each.foretold(noised.reach, rows=fewest * each.weight_places)

@@ -115,6 +115,10 @@ class OfMeans(OfColumns):
     def formula_foretold(self) -> str:
         """These half widths in LaTeX."""
 
+    @abstractmethod
+    def formula_of_intervals(self) -> str:
+        """What `intervals_foretold` says in LaTeX, n the rows of a group."""
+
     @cached_property
     def ranges(self) -> tuple[tuple[Fraction, Fraction], ...]:
         """L and R of each column, in its own units."""
@@ -209,6 +213,9 @@ class Means(AboutMiddle, OfMeans):
 
     def formula_foretold(self) -> str:
         return r"\alpha_j = \frac{a_j + \frac{U_j - L_j}{2}\, b}{n - b}"
+
+    def formula_of_intervals(self) -> str:
+        return r"\alpha_j = \frac{2 a_j + (U_j - L_j)\, b}{n - 2 b}"
 
     def means(self, measured: Measured) -> tuple[MeanRead, ...]:
         """The intervals hold each mean whenever every sum is within its reach.
@@ -345,6 +352,9 @@ class PairedMeans(OfMeans):
 
     def formula_foretold(self) -> str:
         return r"\alpha_j = \frac{(U_j - L_j)\, a_j}{(U_j - L_j)\, n - 2 a_j}"
+
+    def formula_of_intervals(self) -> str:
+        return r"\alpha_j = \frac{2 (U_j - L_j)\, a_j}{(U_j - L_j)\, n - 2 a_j}"
 
     def means(self, measured: Measured) -> tuple[MeanRead, ...]:
         reach = np.array(measured.pair_reach)

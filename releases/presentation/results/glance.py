@@ -50,7 +50,7 @@ class OneWay:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Counted:
+class BinCounts:
     """Released counts with the intervals that hold all at once, each from 0 on."""
 
     about: NDArray[np.float64]
@@ -147,14 +147,14 @@ def glance(table: OneWay) -> Glance | None:
     return glance_of(table.attribute, counted, states=states)
 
 
-def _counted(table: OneWay) -> Counted:
+def _counted(table: OneWay) -> BinCounts:
     path = table.folder / f"{ANSWERS}.parquet"
     stored = stored_rows(path, table.first, table.first + table.attribute.size)
     about, lower, upper = (np.asarray(stored[name], dtype=float) for name in ("estimate", "lower", "upper"))
-    return Counted(about=about, lower=np.maximum(lower, 0), upper=np.maximum(upper, 0))
+    return BinCounts(about=about, lower=np.maximum(lower, 0), upper=np.maximum(upper, 0))
 
 
-def glance_of(attribute: Attribute, counted: Counted, *, states: Counted | None = None) -> Glance:
+def glance_of(attribute: Attribute, counted: BinCounts, *, states: BinCounts | None = None) -> Glance:
     """
     Args:
         counted: each bin.
@@ -205,7 +205,7 @@ def _histogram(labels: Sequence[str], shares: NDArray[np.float64]) -> Iterator[B
         yield Bar(label=" … ".join(ends), share=_percent(share), at=at, length=length, rest=round(_HEIGHT - length, 2))
 
 
-def _quartiles(attribute: Attribute, counted: Counted, inside: int) -> Iterator[Quartile]:
+def _quartiles(attribute: Attribute, counted: BinCounts, inside: int) -> Iterator[Quartile]:
     counts, lower, upper = (each[:inside] for each in (counted.about, counted.lower, counted.upper))
     dates = attribute.dates
     edges = np.asarray([float(edge) for edge in (attribute.edges if dates is None else dates.days)])
@@ -250,7 +250,7 @@ def quartile_about(counts: NDArray[np.float64], edges: NDArray[np.float64], *, s
     return float(edges[place] + inside * (edges[place + 1] - edges[place]))
 
 
-def _missing(attribute: Attribute, counted: Counted, states: Counted | None) -> str:
+def _missing(attribute: Attribute, counted: BinCounts, states: BinCounts | None) -> str:
     if states is not None:
         return f"Missing: {states.share(attribute.states.index(MISSING))}."
     if attribute.drops_missing:

@@ -47,6 +47,7 @@ def test_rows_agree_with_all_tables_and_come_with_what_they_are(send):
         ([("a.csv", b"town,count\nx,\xff\n")], {}, "must be a table as text in UTF-8"),
         ([("a.csv", b'town,count\n"x,1\n')], {}, "must be a table as CSV"),
         ([("a.csv", b"town,number\nx,1\n")], {}, "a.csv, first line"),
+        ([("a.csv", b"count\n1\n")], {}, "a.csv, first line"),
         ([("a.csv", b"town,count\n x,1\n")], {}, "a.csv, town"),
         ([("a.csv", b"town,count\nx\n")], {}, "a.csv, line 2"),
         ([("a.csv", b"town,count\nx,1\nx,1\n")], {}, "a.csv, line 3"),
@@ -62,7 +63,7 @@ def test_what_cannot_be_used_is_refused_by_file_line_value_and_rule(send, tables
     assert says in " ".join(" ".join(each) for each in response.context["form"].errors.values())
 
 
-def test_more_combinations_than_a_request_may_take_are_refused_before_anything_is_fitted(send, monkeypatch):
+def test_more_combinations_than_a_request_may_take_are_refused_before_any_table_is_held(send, monkeypatch):
     monkeypatch.setattr(published_tables, "MAX_CELLS", 3)
-    monkeypatch.setattr("releases.publication.published_rows.fit_published", None)
+    monkeypatch.setattr("releases.publication.published_rows.PublishedTable", None)
     assert "4 combinations" in str(send(("towns.csv", TOWNS)).context["form"].errors)

@@ -11,7 +11,7 @@ from releases import services
 from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.universe import Attribute, Universe
 from releases.models import CHECK, PLAIN, Collection, LedgerEntry, Release
-from releases.presentation.results.glance import Counted, glance_of, quartile_within
+from releases.presentation.results.glance import BinCounts, glance_of, quartile_within
 from releases.questions.together import at_a_glance
 from tests.web.conftest import rows_of
 from tests.web.pages import link, words
@@ -149,7 +149,7 @@ def test_who_may_not_see_the_release_of_pairs_sees_no_pair(compared, as_, charli
 
 def within(counts, error=0.0):
     known = np.asarray(counts, dtype=float)
-    return Counted(about=known, lower=np.maximum(known - error, 0), upper=np.maximum(known + error, 0))
+    return BinCounts(about=known, lower=np.maximum(known - error, 0), upper=np.maximum(known + error, 0))
 
 
 @pytest.mark.parametrize("seed", range(20))
