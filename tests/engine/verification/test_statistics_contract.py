@@ -334,6 +334,8 @@ def test_a_bound_is_broken_no_more_often_than_beta_allows(name, columns, query, 
 
 #: Neighbouring pairs that Hypothesis draws for each mechanism, question and relation: the same in every run.
 PAIRS = 30
+#: And new ones in every run for each relation, over all mechanisms and questions.
+NEW_PAIRS = 1_000
 
 
 @st.composite
@@ -361,17 +363,34 @@ def test_neighbours_with_the_same_randomness_draw_the_same_noise(name, columns, 
     @settings(max_examples=PAIRS, database=None, derandomize=True)
     @given(neighbouring_tables(plan.schema), st.binary(min_size=1, max_size=4))
     def compared(pair, seed):
-        tables = [table(plan.schema.universe, rows) for rows in pair]
-        one, other = (record(lambda rng, each=each: plan.run(each, rng=rng), seed=seed) for each in tables)
-        assert one.draws
-        assert one.draws[:1] == other.draws[:1]
-        # Of a survey the number of reports is published, and decides what is drawn after it.
-        is_survey = isinstance(plan.workload.statistic, Survey)
-        if not is_survey or sum(one.result.notes["reports"]) == sum(other.result.notes["reports"]):
-            assert one.flow == other.flow
-        scores_move_within_what_is_paid_for(one, other)
+        draw_alike(plan, pair, seed)
 
     compared()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_new_neighbours_draw_the_same_noise_whatever_the_mechanism(neighbours):
+    plans = [plan_for(*case.values, neighbours=neighbours) for case in RUNNABLE]
+
+    @settings(max_examples=NEW_PAIRS, database=None)
+    @given(st.data(), st.sampled_from(plans), st.binary(min_size=1, max_size=4))
+    def compared(data, plan, seed):
+        draw_alike(plan, data.draw(neighbouring_tables(plan.schema)), seed)
+
+    compared()
+
+
+def draw_alike(plan, pair, seed):
+    tables = [table(plan.schema.universe, rows) for rows in pair]
+    one, other = (record(lambda rng, each=each: plan.run(each, rng=rng), seed=seed) for each in tables)
+    assert one.draws
+    assert one.draws[:1] == other.draws[:1]
+    # Of a survey the number of reports is published, and decides what is drawn after it.
+    is_survey = isinstance(plan.workload.statistic, Survey)
+    if not is_survey or sum(one.result.notes["reports"]) == sum(other.result.notes["reports"]):
+        assert one.flow == other.flow
+    scores_move_within_what_is_paid_for(one, other)
 
 
 def scores_move_within_what_is_paid_for(one, other):
