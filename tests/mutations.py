@@ -330,7 +330,7 @@ MUTATIONS = (
     ),
     Mutation(
         name="rows-of-persons-never-vanish",
-        file="releases/engine/domain/universe.py",
+        file="releases/engine/domain/schema.py",
         text='return self.universe.may_drop or self.unit.kind == "person"',
         instead="return self.universe.may_drop",
         test=(
@@ -340,7 +340,7 @@ MUTATIONS = (
     ),
     Mutation(
         name="workload-sensitivity-of-rows-that-stay",
-        file="releases/engine/domain/universe.py",
+        file="releases/engine/domain/schema.py",
         text="return (replaced(), added) if self.rows_may_vanish else (replaced(),)",
         instead="return (replaced(), added) if self.universe.may_drop else (replaced(),)",
         test=(
@@ -883,7 +883,7 @@ MUTATIONS = (
     ),
     Mutation(
         name="rows-at-the-price-of-persons",
-        file="releases/engine/domain/universe.py",
+        file="releases/engine/domain/schema.py",
         text="return 1 if self.counts_persons else self.unit.max_rows",
         instead="return 1 if self.unit.id_column else self.unit.max_rows",
         test=(
@@ -955,7 +955,7 @@ MUTATIONS = (
     ),
     Mutation(
         name="rows-without-a-number-never-vanish",
-        file="releases/engine/domain/universe.py",
+        file="releases/engine/domain/attribute.py",
         text="        return not self.missing_as if self.has_grammar else (self.missing_as or self.outside) == DROP",
         instead="        return False if self.has_grammar else (self.missing_as or self.outside) == DROP",
         test="tests/engine/tables/test_tables.py::test_the_total_is_public_exactly_where_no_row_that_replaces_another_changes_it",
@@ -969,7 +969,7 @@ MUTATIONS = (
     ),
     Mutation(
         name="a-dropped-missing-value-leaves-the-total-public",
-        file="releases/engine/domain/universe.py",
+        file="releases/engine/domain/attribute.py",
         text="        return self.drops_missing or DROP in (self.outside, self.missing_as)",
         instead="        return self.is_numeric or self.outside == DROP",
         test="tests/engine/tables/test_tables.py::test_the_total_is_public_exactly_where_no_row_that_replaces_another_changes_it",

@@ -36,7 +36,7 @@ for name in ("django", "celery", "kombu", "ninja", "allauth"):
 from fractions import Fraction
 from releases.engine.mechanisms.base import mechanisms
 from releases.engine.domain.privacy import PureDP
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.workload.queries import all_marginals
 schema = Schema.from_json({"version": 1, "columns": [{"name": "a", "type": "categorical", "categories": ["x", "y"]}]})
 for mechanism in mechanisms().values():

@@ -17,7 +17,7 @@ from releases import services
 from releases.api.answers import answer_of_dataset, answer_of_request
 from releases.api.paging import newest
 from releases.engine.accounting.filters import Policy
-from releases.engine.domain import universe
+from releases.engine.domain import schema
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.facts import FileFacts
 from releases.ledger import reports
@@ -141,7 +141,7 @@ def declare_schema(request: HttpRequest, dataset_id: uuid.UUID, declared: Body[d
     `description` of the table, where something is to be said to readers."""
     dataset = get_dataset_for(request, dataset_id)
     said = descriptions.apart(declared)
-    read = universe.Schema.from_json(said.schema)
+    read = schema.Schema.from_json(said.schema)
     with transaction.atomic():
         services.datasets.declare_universe(dataset=dataset, columns=read.to_json()["columns"], by=signed_in(request))
         services.datasets.declare_protection(

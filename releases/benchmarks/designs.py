@@ -16,7 +16,7 @@ from scipy.stats import binom
 from releases.benchmarks.adult import Adult, cells_of
 from releases.benchmarks.tables import Row, Table, not_there
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import Plan, mechanism
 from releases.engine.mechanisms.queries import AnswersPlan
 from releases.engine.noise.randomness import OperatingSystemRandomness, StreamRandomness

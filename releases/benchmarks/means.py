@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from releases.benchmarks.tables import Row, Table
 from releases.engine.accounting.calibration import zcdp_budget
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import Plan, mechanism
 from releases.engine.noise.discrete import discrete_gaussian, discrete_laplace
 from releases.engine.noise.randomness import OperatingSystemRandomness, Randomness

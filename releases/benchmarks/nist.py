@@ -23,7 +23,8 @@ from releases.benchmarks.nist_columns import ALL, AREA, DEMOGRAPHIC, MISSING, NU
 from releases.benchmarks.nist_score import Columns, Score, score
 from releases.benchmarks.tables import Row, Table
 from releases.engine.domain.privacy import ApproxDP
-from releases.engine.domain.universe import Schema, Universe
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.estimation.synthetic import Records, values_of
 from releases.engine.mechanisms.base import mechanism
 from releases.engine.noise.randomness import StreamRandomness

@@ -11,7 +11,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import Any
 
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 
 AREA, DENSITY = "PUMA", "DENSITY"
 #: How a value is written that is not there.

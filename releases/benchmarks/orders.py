@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from releases.benchmarks.tables import Row, Table
 from releases.engine.domain.privacy import ApproxDP
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import mechanism
 from releases.engine.noise.randomness import StreamRandomness, uniform_below
 from releases.engine.run import run_release

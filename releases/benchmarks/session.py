@@ -13,7 +13,7 @@ import numpy as np
 from releases.benchmarks.adult import cells_of
 from releases.benchmarks.tables import Row, Table, not_there, shown_seconds
 from releases.engine.domain.privacy import ApproxDP
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import mechanism, mechanisms
 from releases.engine.mechanisms.pmw.session import AnswerKind, Session, SessionOver
 from releases.engine.noise.randomness import OperatingSystemRandomness, StreamRandomness, uniform_below

@@ -15,7 +15,7 @@ import numpy as np
 from releases.benchmarks.adult import Adult
 from releases.benchmarks.tables import Row, Table, not_there
 from releases.engine.domain.privacy import PureDP
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import mechanism, mechanisms
 from releases.engine.noise.randomness import OperatingSystemRandomness, StreamRandomness, uniform_below
 from releases.engine.tables.counts import Histogram

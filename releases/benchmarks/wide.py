@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from releases.benchmarks.tables import Row, Table, not_there
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import mechanism, mechanisms
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.run import run_release

@@ -11,8 +11,9 @@ from typing import Any
 from django import forms
 
 from releases.display.error_messages import in_words
+from releases.engine.domain.attribute import CLAMP, NO_NUMBER
+from releases.engine.domain.columns import AttributeKind
 from releases.engine.domain.dates import DATE_FORMATS, NO_DATE
-from releases.engine.domain.universe import CLAMP, NO_NUMBER, AttributeKind
 from releases.engine.errors import InvalidInput
 from releases.forms.columns import ColumnForm
 from releases.forms.fields import TextsField, TypedTextField

@@ -9,10 +9,8 @@ from django import forms
 from django.core.exceptions import ValidationError
 
 from releases.display.error_messages import in_words
-from releases.engine.domain.universe import (
-    Schema,
-    Universe,
-)
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.forms.fields import (
     LenientForm,

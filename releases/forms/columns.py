@@ -10,17 +10,11 @@ from django import forms
 from django.core.exceptions import ValidationError
 
 from releases.display.error_messages import in_words
+from releases.engine.domain.attribute import CLAMP, DROP, NO_NUMBER, Attribute, plain
+from releases.engine.domain.columns import AttributeKind
 from releases.engine.domain.dates import DATE_FORMATS, NO_DATE
-from releases.engine.domain.formulas import MAX_LENGTH
-from releases.engine.domain.universe import (
-    CLAMP,
-    DROP,
-    NO_NUMBER,
-    Attribute,
-    AttributeKind,
-    Universe,
-    plain,
-)
+from releases.engine.domain.formula_parser import MAX_LENGTH
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.forms.fields import (
     MAX_FORM_COLUMNS,

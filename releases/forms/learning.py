@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 from django import forms
 
 from releases.display.error_messages import in_words
+from releases.engine.domain.attribute import MAX_DECIMALS, Attribute, number
+from releases.engine.domain.columns import AttributeKind
 from releases.engine.domain.privacy import exact, privacy_budget
-from releases.engine.domain.universe import MAX_DECIMALS, Attribute, AttributeKind, number
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.category_discovery import LONGEST_VALUE
 from releases.forms.fields import DecimalTextField, LenientForm, TypedTextField, WholeNumberField, missing, whole_number

@@ -9,7 +9,9 @@ from typing import Any
 from django import forms
 from django.http import QueryDict
 
-from releases.engine.domain.universe import Attribute, AttributeKind, Universe, plain
+from releases.engine.domain.attribute import Attribute, plain
+from releases.engine.domain.columns import AttributeKind
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 
 #: Bins of a column offered in a form; the rest can be asked for in JSON.

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from releases import services
 from releases.benchmarks.tables import Row, Table
 from releases.engine.domain.privacy import PureDP
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import Plan, mechanism
 from releases.engine.workload.queries import all_marginals
 

@@ -11,7 +11,8 @@ from django.db import models
 from django.db.models import Case, Q, When
 from django.utils.functional import cached_property
 
-from releases.engine.domain.universe import Schema, Universe
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.tables.facts import FileFacts
 from releases.models.budgets import Budget
 from releases.models.roles import Person

@@ -14,7 +14,8 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group
 from django.db import models
 from django.db.models import Max, Q
 
-from releases.engine.domain.universe import Schema, Universe
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.questions import Question, universe_asked
 from releases.models.append_only import AppendOnly

@@ -11,7 +11,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from releases.engine.domain.privacy import privacy_budget
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan, mechanism
 from releases.engine.workload.parsing import read_question

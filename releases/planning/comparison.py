@@ -15,7 +15,7 @@ from releases.engine.accounting import accountant, filters
 from releases.engine.bounds.accuracy import Bound, Proof
 from releases.engine.domain.counted import Counted
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP, decimal_text, exact
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.errors import EngineError, Unpriceable
 from releases.engine.estimation.components import Counting
 from releases.engine.mechanisms.base import ROWS, Mechanism, Option, Plan, mechanism

@@ -11,7 +11,7 @@ from typing import Any
 from releases.display import charts
 from releases.display.charts import BoundPoint
 from releases.engine.domain.privacy import PrivacyBudget
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
 from releases.engine.workload.questions import Question
 from releases.planning.comparison import ComparedPlan, plan_at

@@ -19,7 +19,7 @@ from releases.display.math import typeset
 from releases.engine.bounds import theory
 from releases.engine.bounds.theory import Axis, Crossing, Numbers, Way, WayBound
 from releases.engine.domain.privacy import NeighbouringRelation
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.workload.queries import all_marginals
 from releases.planning import comparison
 from releases.planning.curves import CurveTable

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
-from releases.engine.domain.universe import check_version
+from releases.engine.domain.schema import check_version
 from releases.engine.errors import InvalidInput
 
 PLAN_FILE_VERSION = 1

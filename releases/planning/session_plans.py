@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from releases.engine.domain.privacy import PrivacyBudget
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import Plan, mechanism
 from releases.engine.mechanisms.pmw.online import OnlinePlan, one_count
 

@@ -16,7 +16,8 @@ from itertools import pairwise
 
 from releases.display.durations import usual_limit
 from releases.engine.domain.privacy import ApproxDP, NeighbouringRelation, PrivacyUnit
-from releases.engine.domain.universe import Schema, Universe
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import EngineError
 from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
 from releases.engine.workload.queries import Count, Workload

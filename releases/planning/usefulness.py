@@ -12,9 +12,10 @@ from functools import lru_cache
 from math import ceil, log10
 from typing import Any
 
+from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.counted import Counted
 from releases.engine.domain.privacy import PrivacyBudget
-from releases.engine.domain.universe import Attribute, Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import Plan, mechanism
 from releases.engine.mechanisms.pmw.online import OnlinePlan
 from releases.engine.mechanisms.prepared_baseline import within_if_prepared

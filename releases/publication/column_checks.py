@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from releases.engine.domain.universe import Attribute, Schema, Universe
+from releases.engine.domain.attribute import Attribute
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.workload.parsing import read_answered
 from releases.models import CHECK, Budget, Dataset, Release, ReleaseState
 from releases.publication import files

@@ -14,19 +14,10 @@ from datetime import date, timedelta
 from typing import Any
 
 from releases.engine.bounds.accuracy import Proof
+from releases.engine.domain.attribute import AS_DECLARED, CLAMP, DROP, MISSING, OUTSIDE, UNREADABLE, Attribute, plain
+from releases.engine.domain.columns import AttributeKind
 from releases.engine.domain.dates import By, Dates
-from releases.engine.domain.universe import (
-    AS_DECLARED,
-    CLAMP,
-    DROP,
-    MISSING,
-    OUTSIDE,
-    UNREADABLE,
-    Attribute,
-    AttributeKind,
-    Schema,
-    plain,
-)
+from releases.engine.domain.schema import Schema
 from releases.engine.workload.parsing import read_answered
 from releases.engine.workload.questions import dates_of
 from releases.publication.files import apart, guarded

@@ -32,8 +32,10 @@ import pyarrow.parquet
 from django.conf import settings
 from django.utils import timezone
 
+from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.dates import By, Dates
-from releases.engine.domain.universe import Attribute, Schema, Universe
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.estimation.result import Result
 from releases.engine.estimation.synthetic import Records
 from releases.engine.run import Release as MadeRelease

@@ -20,9 +20,11 @@ from django.conf import settings
 
 from releases.engine.accounting import accountant
 from releases.engine.bounds.accuracy import Bound
+from releases.engine.domain.attribute import CLAMP, DROP, Attribute
 from releases.engine.domain.counted import Counted
 from releases.engine.domain.privacy import NeighbouringRelation, decimal_text
-from releases.engine.domain.universe import CLAMP, DROP, Attribute, Schema, Universe
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Plan, budget_to_json, mechanism
 from releases.engine.run import Release as MadeRelease

@@ -14,7 +14,7 @@ from typing import Any
 from django.utils.text import slugify
 
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.publication.receipt import counted_by, learned_in
 
 

@@ -21,7 +21,8 @@ from django.conf import settings
 from django.template.loader import render_to_string
 
 from releases.display import charts
-from releases.engine.domain.universe import Schema, Universe
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.workload.parsing import read_answered
 from releases.engine.workload.queries import Family, Marginal
 from releases.engine.workload.questions import Question, dates_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 
 
 def count_the_same_rows(one: Schema, other: Schema) -> bool:

@@ -13,8 +13,9 @@ from enum import StrEnum
 from functools import cache
 from typing import Any, ClassVar, Generic, TypeVar
 
+from releases.engine.domain.attribute import Attribute, plain
 from releases.engine.domain.counted import Counted
-from releases.engine.domain.universe import Attribute, Universe, plain
+from releases.engine.domain.universe import Universe
 from releases.engine.workload.predicates import Predicates
 from releases.engine.workload.queries import Count
 from releases.engine.workload.questions import Question, weight_of

@@ -27,8 +27,9 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
+from releases.engine.domain.attribute import CLAMP, DROP, Attribute, number, plain
+from releases.engine.domain.columns import AttributeKind
 from releases.engine.domain.dates import By, Dates
-from releases.engine.domain.universe import CLAMP, DROP, Attribute, AttributeKind, number, plain
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.number import is_number
 

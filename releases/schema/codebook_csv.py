@@ -21,16 +21,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from releases.engine.domain.attribute import DROP, LARGEST_POINT, MAX_DECIMALS, Attribute, places
+from releases.engine.domain.columns import AttributeKind
 from releases.engine.domain.dates import DATE_FORMATS
-from releases.engine.domain.universe import (
-    DROP,
-    LARGEST_POINT,
-    MAX_DECIMALS,
-    Attribute,
-    AttributeKind,
-    Universe,
-    places,
-)
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.number import is_number
 from releases.schema.bin_edges import bins_in_words, codes_within, dates_from_text, edges_from_text, names_bins

@@ -6,7 +6,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from releases.engine.domain.universe import Attribute, AttributeKind, Schema
+from releases.engine.domain.attribute import Attribute
+from releases.engine.domain.columns import AttributeKind
+from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.schema.descriptions import DESCRIPTION, LONGEST, Notes, read_note
 

@@ -16,7 +16,10 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, ClassVar
 
-from releases.engine.domain.universe import DROP, Attribute, AttributeKind, Schema, Universe, places
+from releases.engine.domain.attribute import DROP, Attribute, places
+from releases.engine.domain.columns import AttributeKind
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.workload.kinds.categories import Categories
 from releases.engine.workload.kinds.range import Range

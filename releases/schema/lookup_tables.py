@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
-from releases.engine.domain.formulas import MAX_ENTRIES, table_text
+from releases.engine.domain.formula_parser import MAX_ENTRIES, table_text
 from releases.engine.errors import InvalidInput
 
 MAX_BYTES = 500_000

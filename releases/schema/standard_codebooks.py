@@ -15,8 +15,9 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
+from releases.engine.domain.attribute import NO_NUMBER, Attribute, number
 from releases.engine.domain.dates import DATE_FORMATS, NO_DATE, By, Dates, read_date
-from releases.engine.domain.universe import NO_NUMBER, Attribute, Universe, number
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.schema.bin_edges import dates_from_text
 from releases.schema.descriptions import DESCRIPTION, LONGEST, Notes, noted

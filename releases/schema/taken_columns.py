@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from releases.engine.domain.universe import Attribute, Universe
+from releases.engine.domain.attribute import Attribute
+from releases.engine.domain.universe import Universe
 from releases.models import Dataset
 from releases.schema.learned import Learned, learned_of
 

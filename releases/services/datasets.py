@@ -14,7 +14,8 @@ from django.utils import timezone
 
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
-from releases.engine.domain.universe import Schema, Universe
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.ledger import audit_log
 from releases.models import (

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from releases.engine.bounds.accuracy import Proof
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.workload.parsing import read_answered
 from releases.engine.workload.queries import Count, Marginal, Workload, read_count
 from releases.models import Dataset, Release, ReleaseState, Session

@@ -7,7 +7,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from releases.engine.domain.privacy import privacy_budget
-from releases.engine.domain.universe import Schema, Universe
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan, mechanism
 from releases.engine.workload.kinds.categories import Categories

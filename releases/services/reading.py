@@ -25,7 +25,7 @@ from releases.storage.scratch import limits
 from releases.worker import runner
 
 if TYPE_CHECKING:
-    from releases.engine.domain.universe import Schema
+    from releases.engine.domain.schema import Schema
     from releases.engine.mechanisms.base import Plan
     from releases.engine.mechanisms.pmw.online import OnlinePlan
     from releases.engine.mechanisms.pmw.session import Session as LiveSession

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from releases.engine.domain.privacy import PrivacyBudget, exact, privacy_budget
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.workload.kinds.largest_error import RELEASED_ANSWERS, SYNTHETIC_ROWS
 from releases.engine.workload.parsing import read_answered, read_question

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from django.contrib.auth.models import Group
 from django.db import IntegrityError, transaction
 
-from releases.engine.domain.universe import Attribute, Schema, Universe
+from releases.engine.domain.attribute import Attribute
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.questions import Inquiry, Question, universe_asked

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.estimation.result import Result
 from releases.engine.estimation.synthetic import Records
 from releases.engine.mechanisms.base import Plan, mechanisms

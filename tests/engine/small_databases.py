@@ -15,7 +15,8 @@ from itertools import combinations_with_replacement, product
 
 import numpy as np
 
-from releases.engine.domain.universe import Schema, Universe
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.smalldb.candidates import Databases
 from releases.engine.smalldb.strategies import Setting, Shape, shape_of
 from releases.engine.tables.counts import marginal

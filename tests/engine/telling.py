@@ -8,7 +8,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from releases.engine.domain.privacy import PureDP
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import mechanism
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Histogram

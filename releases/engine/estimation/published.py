@@ -16,8 +16,9 @@ from math import inf, isfinite, prod, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.columns import AttributeKind, is_plain
-from releases.engine.domain.universe import Attribute, Universe
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.estimation.fit import Measurement, fit_marginals
 from releases.engine.estimation.mixture_fit import fit_mixture

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from releases.engine.domain.attribute import Attribute
+from releases.engine.domain.columns import AttributeKind
 from releases.engine.domain.dates import SECONDS_OF_DAY, By, Dates
-from releases.engine.domain.universe import Attribute, AttributeKind, Universe
+from releases.engine.domain.universe import Universe
 from releases.engine.estimation.junction_rows import tree_rows
 from releases.engine.estimation.mixture_rows import mixture_rows
 from releases.engine.estimation.result import AnyComponent, Distribution, MixtureComponent, TreeComponent

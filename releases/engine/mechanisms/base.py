@@ -20,7 +20,8 @@ from typing import Any, ClassVar, TypeVar
 from releases.engine.accounting.events import Event
 from releases.engine.bounds.accuracy import Bound, check_beta
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP, decimal_text, privacy_budget
-from releases.engine.domain.universe import Schema, Universe
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import EngineError, Infeasible, InvalidInput, Unpriceable
 from releases.engine.estimation.result import Result
 from releases.engine.estimation.synthetic import bytes_a_row, most_rows

@@ -62,7 +62,7 @@ from releases.engine.accounting.calibration import laplace_passes
 from releases.engine.accounting.events import ApproximateEvent
 from releases.engine.bounds.accuracy import Bound, Proof
 from releases.engine.domain.privacy import ApproxDP, NeighbouringRelation, decimal_text
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Mechanism, Plan, Progress, Request, Work, infeasible, register
 from releases.engine.mechanisms.choices import statistic_of

@@ -84,7 +84,8 @@ from releases.engine.bounds.selection_error import (
 )
 from releases.engine.domain.counted import Counted
 from releases.engine.domain.privacy import LARGEST_EPSILON, ApproxDP, NeighbouringRelation, PrivacyBudget, decimal_text
-from releases.engine.domain.universe import Schema, Universe
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import (
     InfeasiblePlan,

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from releases.engine.accounting.events import ProjectedDiscreteGaussianEvent
 from releases.engine.bounds.accuracy import Bound, Proof, normal_max_quantile
 from releases.engine.domain.privacy import ApproxDP, NeighbouringRelation, PureDP, decimal_text
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.estimation.components import exact_answers
 from releases.engine.mechanisms.additive_noise import GaussianNoise
 from releases.engine.mechanisms.base import (

@@ -78,9 +78,11 @@ from numpy.typing import NDArray
 
 from releases.engine.accounting.events import DiscreteLaplaceEvent, Event, RepeatedEvent
 from releases.engine.bounds.accuracy import Bound, Proof, laplace_combination_quantile
+from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.counted import Counted
 from releases.engine.domain.privacy import decimal_text
-from releases.engine.domain.universe import Attribute, Schema, Universe
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Mechanism, Plan, Progress, Request, infeasible, register
 from releases.engine.mechanisms.choices import statistic_of

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.bounds.accuracy import Bound, Proof
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.additive_noise import Noise
 from releases.engine.mechanisms.base import Option
 from releases.engine.mechanisms.budget_split import Allowance

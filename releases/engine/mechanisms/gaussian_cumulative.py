@@ -38,7 +38,8 @@ from releases.engine.accounting.events import DiscreteGaussianEvent
 from releases.engine.bounds.accuracy import Bound, Proof, normal_max_quantile
 from releases.engine.bounds.combinations import DISCRETE_GAUSSIAN
 from releases.engine.domain.privacy import ApproxDP, PureDP, decimal_text
-from releases.engine.domain.universe import Schema, Universe
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.estimation.components import exact_answers
 from releases.engine.mechanisms.additive_noise import GaussianNoise
 from releases.engine.mechanisms.base import (

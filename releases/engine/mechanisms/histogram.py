@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from releases.engine.bounds.accuracy import Bound, Proof, union_half_widths
 from releases.engine.domain.privacy import NeighbouringRelation, PureDP
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.estimation.result import Result, whole_universe
 from releases.engine.mechanisms.additive_noise import GaussianNoise, LaplaceNoise, Noise, NoiseLaw
 from releases.engine.mechanisms.base import (

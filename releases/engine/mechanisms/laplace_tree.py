@@ -27,7 +27,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.domain.universe import Schema, Universe
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.estimation.components import exact_answers
 from releases.engine.mechanisms.additive_noise import LaplaceNoise
 from releases.engine.mechanisms.base import ROWS, Consistency, Mechanism, Plan, Request, register

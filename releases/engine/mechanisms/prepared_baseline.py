@@ -14,7 +14,7 @@ from functools import partial
 
 from releases.engine.bounds.accuracy import union_half_widths
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.additive_noise import GaussianNoise, LaplaceNoise, Noise
 from releases.engine.mechanisms.histogram import histogram_sensitivity
 from releases.engine.tables.counts import MAX_DENSE_CELLS

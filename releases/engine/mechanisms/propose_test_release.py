@@ -49,8 +49,8 @@ from releases.engine.accounting.calibration import laplace_passes
 from releases.engine.accounting.events import ApproximateEvent
 from releases.engine.arithmetic.intervals import ceil_div
 from releases.engine.bounds.accuracy import Bound, Proof, laplace_max_quantile
+from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.privacy import ApproxDP, decimal_text, exact
-from releases.engine.domain.universe import Attribute
 from releases.engine.errors import InvalidInput
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Mechanism, Option, Plan, Progress, Request, Work, infeasible, register

@@ -88,9 +88,10 @@ from numpy.typing import NDArray
 from releases.engine.accounting.events import Event, ExponentialMechanismEvent, PureEvent, RepeatedEvent
 from releases.engine.bounds.accuracy import Bound, Proof
 from releases.engine.bounds.selection_error import exponential_miss, least_alpha, nearness_miss, share_of_each
+from releases.engine.domain.attribute import Attribute, plain
 from releases.engine.domain.counted import Counted
 from releases.engine.domain.privacy import NeighbouringRelation, decimal_text
-from releases.engine.domain.universe import Attribute, Schema, plain
+from releases.engine.domain.schema import Schema
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Mechanism, Option, Plan, Progress, Request, Work, infeasible, register
 from releases.engine.mechanisms.choices import epsilon_of_each, statistic_of

@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 from releases.engine.accounting.events import DiscreteLaplaceEvent, Event, ExponentialMechanismEvent
 from releases.engine.bounds.accuracy import Bound, Proof, laplace_max_quantile
 from releases.engine.domain.privacy import decimal_text
-from releases.engine.domain.universe import Schema, Universe
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.estimation.components import distribution
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import (

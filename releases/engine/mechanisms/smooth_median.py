@@ -112,9 +112,10 @@ from releases.engine.accounting.calibration import analytic_gaussian_sigma
 from releases.engine.accounting.events import ApproximateEvent, DiscreteLaplaceEvent, Event, PureEvent
 from releases.engine.arithmetic.rounding import Interval, above, above_number, enclose, intervals, number, reals
 from releases.engine.bounds.accuracy import Bound, Proof
+from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.counted import Counted
 from releases.engine.domain.privacy import ApproxDP, decimal_text
-from releases.engine.domain.universe import Attribute, Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import (
     NEEDS_DELTA,

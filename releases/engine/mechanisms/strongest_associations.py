@@ -59,7 +59,8 @@ from releases.engine.bounds.accuracy import Bound, Proof
 from releases.engine.bounds.selection_error import exponential_miss, least_alpha, share_of_each
 from releases.engine.domain.counted import Counted
 from releases.engine.domain.privacy import NeighbouringRelation, decimal_text
-from releases.engine.domain.universe import Schema, Universe
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.additive_noise import Noise
 from releases.engine.mechanisms.base import Mechanism, Option, Plan, Progress, Request, Work, infeasible, register

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from releases.engine.domain.universe import Attribute, Schema, Universe
+from releases.engine.domain.attribute import Attribute
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.tables.code import code_of
 from releases.engine.tables.dialects import Dialect, clamped, column, double, filtered, floor, is_there, step, whole
 from releases.engine.tables.number import number_of

@@ -7,16 +7,8 @@ from itertools import pairwise
 
 from sqlglot import exp
 
+from releases.engine.domain.attribute import AS_DECLARED, CLAMP, DROP, MISSING, OUTSIDE, UNREADABLE, Attribute
 from releases.engine.domain.dates import SECONDS_OF_DAY, By, Dates
-from releases.engine.domain.universe import (
-    AS_DECLARED,
-    CLAMP,
-    DROP,
-    MISSING,
-    OUTSIDE,
-    UNREADABLE,
-    Attribute,
-)
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.dialects import (
     Dialect,

@@ -11,8 +11,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.dates import SECONDS_OF_DAY, By, Dates
-from releases.engine.domain.universe import Attribute, Universe
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 
 #: A dense histogram of more cells than this is not offered (8 bytes a cell, two at a time).

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.columns import AttributeKind, FileColumn
-from releases.engine.domain.formulas import Call, Constant, Formula, Node, PerPerson, Read, Recode, Type
-from releases.engine.domain.universe import Attribute, Universe
+from releases.engine.domain.formula_tree import Call, Constant, Node, PerPerson, Read, Recode, Type
+from releases.engine.domain.formulas import Formula
+from releases.engine.domain.universe import Universe
 from releases.engine.tables.dialects import Dialect, as_double, clamped, column, double, joined, step
 from releases.engine.tables.number import is_missing_number, number_of, whole_number
 from releases.engine.tables.persons import one_row_of_each, taken_of

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from releases.engine.domain.attribute import DROP, LARGEST_POINT, Attribute
 from releases.engine.domain.columns import FileColumn
-from releases.engine.domain.formulas import PerPerson, Take, Type
-from releases.engine.domain.universe import DROP, LARGEST_POINT, Attribute
+from releases.engine.domain.formula_tree import PerPerson, Take, Type
 from releases.engine.tables.code import code_of, codes
 from releases.engine.tables.dialects import (
     Dialect,

@@ -25,7 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from releases.engine.domain.universe import NO_NUMBER, Schema, Universe
+from releases.engine.domain.attribute import NO_NUMBER
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.bounding import bounded_by_text, bounded_by_values, fixed_point
 from releases.engine.tables.code import code_of, codes

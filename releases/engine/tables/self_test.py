@@ -16,7 +16,7 @@ from typing import Any
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.tables.counts import Counts
 from releases.engine.tables.dialects import Dialect
 from releases.engine.tables.facts import SERVER, UnreadableTable

@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.domain.privacy import ApproxDP, NeighbouringRelation, PrivacyBudget, PureDP
-from releases.engine.domain.universe import Schema, Universe
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Plan, mechanism

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.domain.privacy import NeighbouringRelation
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.tables.counts import Tally
 from releases.engine.workload.kinds.mean import Mean
 from releases.engine.workload.kinds.second_moments import SecondMoments

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from releases.engine.domain.universe import Universe, check_version
+from releases.engine.domain.schema import check_version
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.metering import meter, unmetered
 from releases.engine.workload.queries import WORKLOAD_VERSION, Workload

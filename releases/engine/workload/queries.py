@@ -19,7 +19,9 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.domain.universe import Attribute, Schema, Universe, check_version, number, plain
+from releases.engine.domain.attribute import Attribute, number, plain
+from releases.engine.domain.schema import Schema, check_version
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.workload.statistic import offered_words
 

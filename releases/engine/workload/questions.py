@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
+from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.dates import Dates
-from releases.engine.domain.universe import Attribute, Schema, Universe
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.workload.queries import WORKLOAD_VERSION, Workload
 from releases.engine.workload.statistic import Part, Statistic
 from releases.engine.workload.weights import SurveyWeight

@@ -33,7 +33,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.domain.universe import Schema, Universe
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.workload.queries import Count, Family, Marginal, Prefix
 
 #: Attribute names in universe order.

@@ -23,8 +23,9 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from releases.engine.domain.attribute import CLAMP, Attribute
 from releases.engine.domain.privacy import NeighbouringRelation, decimal_text
-from releases.engine.domain.universe import CLAMP, Attribute, Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.counts import Tally
 from releases.engine.workload.kinds.second_moments import SecondMoments

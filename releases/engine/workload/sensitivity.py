@@ -25,8 +25,9 @@ from fractions import Fraction
 from math import ceil
 from typing import TypeAlias
 
+from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.privacy import NeighbouringRelation
-from releases.engine.domain.universe import Attribute, Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.workload.queries import Sensitivity
 

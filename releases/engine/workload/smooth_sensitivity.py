@@ -74,8 +74,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.arithmetic.intervals import Interval, ceil_div, ceil_shift, exp_interval, log_interval
+from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.privacy import NeighbouringRelation
-from releases.engine.domain.universe import Attribute
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.counts import Tally
 

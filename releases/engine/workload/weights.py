@@ -26,7 +26,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from releases.engine.domain.universe import CLAMP, Universe, number, places, plain
+from releases.engine.domain.attribute import CLAMP, number, places, plain
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 
 

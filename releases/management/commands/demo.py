@@ -22,7 +22,7 @@ from django.db import transaction
 
 from releases import services
 from releases.engine.accounting.filters import Policy
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import mechanism
 from releases.management.database import ensure_database
 from releases.management.processes import Child, free_address, start_site, start_worker, wait_until_answers

@@ -20,7 +20,8 @@ from django.db import transaction
 from releases import services
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import decimal_text, exact, privacy_budget
-from releases.engine.domain.universe import Schema, Universe
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.mechanisms.base import mechanism, mechanisms
 from releases.engine.tables.facts import ENCODINGS, FileFacts

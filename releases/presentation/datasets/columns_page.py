@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from releases.engine.domain.universe import AttributeKind, Universe
+from releases.engine.domain.columns import AttributeKind
+from releases.engine.domain.universe import Universe
 from releases.forms.bulk_columns import Problem
 from releases.forms.columns import ColumnForm, DescriptionForm
 from releases.models import Dataset

@@ -8,7 +8,8 @@ from math import ceil, floor
 
 from django.urls import reverse
 
-from releases.engine.domain.universe import Schema, Universe
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.models import Release
 from releases.publication.column_checks import CheckedColumn, checked_columns, latest_check
 

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.bounds.accuracy import Proof
-from releases.engine.domain.universe import MISSING, Attribute, Schema
+from releases.engine.domain.attribute import MISSING, Attribute
+from releases.engine.domain.schema import Schema
 from releases.engine.workload.parsing import read_answered
 from releases.engine.workload.queries import Marginal, Workload
 from releases.models import Release

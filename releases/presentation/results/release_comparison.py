@@ -21,7 +21,8 @@ from django.urls import reverse
 from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.counted import Counted
 from releases.engine.domain.dates import Dates
-from releases.engine.domain.universe import Schema, Universe
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.workload.parsing import read_answered
 from releases.engine.workload.queries import Family, Workload, unweighted
 from releases.engine.workload.questions import Question, dates_of

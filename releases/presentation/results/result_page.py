@@ -9,7 +9,8 @@ from typing import Any
 from django.urls import reverse
 
 from releases.engine.bounds.accuracy import Proof
-from releases.engine.domain.universe import Schema, Universe
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.workload.parsing import read_answered
 from releases.engine.workload.questions import Inquiry, Question
 from releases.models import CHECK, Release, ReleaseState, WorkloadVersion

@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from releases import services
 from releases.engine.accounting.filters import Policy
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.workload.parsing import read_answered
 from releases.forms.fields import POLICY_TITLES
 from releases.ledger import audit_log, reports, verification

@@ -13,7 +13,8 @@ from django.urls import reverse
 from releases import services
 from releases.display.error_messages import in_words
 from releases.engine.accounting.filters import Policy
-from releases.engine.domain.universe import CLAMP, DROP, Attribute, Universe
+from releases.engine.domain.attribute import CLAMP, DROP, Attribute
+from releases.engine.domain.universe import Universe
 from releases.engine.mechanisms.base import Plan, PlanChanged, plan_from_json
 from releases.engine.mechanisms.pmw.online import OnlinePlan
 from releases.forms.fields import POLICY_TITLES

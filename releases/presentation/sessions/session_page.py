@@ -15,7 +15,8 @@ from django.http import QueryDict
 from django.urls import reverse
 
 from releases import services
-from releases.engine.domain.universe import Universe, number, plain
+from releases.engine.domain.attribute import number, plain
+from releases.engine.domain.universe import Universe
 from releases.engine.mechanisms.pmw.online import OnlinePlan
 from releases.engine.workload.queries import read_count
 from releases.forms.fields import MAX_TICKED_COLUMNS

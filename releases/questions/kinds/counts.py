@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from releases.engine.domain.universe import Attribute
+from releases.engine.domain.attribute import Attribute
 from releases.engine.workload.queries import Prefix, Workload
 from releases.engine.workload.questions import Question
 from releases.questions.base import HALF_A_ROW, Kind, Want, register

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.counted import Counted
 from releases.engine.domain.dates import Dates
 from releases.engine.domain.privacy import decimal_text
-from releases.engine.domain.universe import Attribute, Universe
+from releases.engine.domain.universe import Universe
 from releases.engine.mechanisms.propose_test_release import NO_ANSWER
 from releases.engine.workload.kinds.quantile import Quantile
 from releases.engine.workload.questions import dates_of

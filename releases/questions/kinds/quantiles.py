@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.dates import Dates
 from releases.engine.domain.privacy import decimal_text
-from releases.engine.domain.universe import Attribute, Universe
+from releases.engine.domain.universe import Universe
 from releases.engine.workload.kinds.quantiles import Quantiles
 from releases.engine.workload.questions import dates_of
 from releases.questions.base import HALF_A_ROW, Columns, Field, Input, StatisticKind, Want, column_field, register

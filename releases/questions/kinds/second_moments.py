@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.counted import Counted
-from releases.engine.domain.universe import Attribute
 from releases.engine.workload.kinds.second_moments import SecondMoments
 from releases.questions.base import NumericColumns, Want, register
 from releases.questions.headline import Measure, Released

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.counted import Counted
-from releases.engine.domain.universe import Attribute
 from releases.engine.workload.kinds.sum import Sum
 from releases.questions.base import NumbersByGroup, Want, register, units_of
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.counted import Counted
-from releases.engine.domain.universe import Attribute, Universe
+from releases.engine.domain.universe import Universe
 from releases.engine.workload.kinds.weighted_count import WeightedCount
 from releases.questions.base import (
     CAP_FIELD,

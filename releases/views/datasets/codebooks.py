@@ -14,7 +14,8 @@ from django.shortcuts import get_object_or_404, redirect
 
 from releases import services
 from releases.display.error_messages import in_words
-from releases.engine.domain.universe import Attribute, Universe
+from releases.engine.domain.attribute import Attribute
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.forms.codebooks import CodebookLinkForm, codebook_of
 from releases.forms.columns import ColumnsButtonForm, ColumnsLinkForm

@@ -16,7 +16,8 @@ from django.utils.timezone import localtime
 
 from releases import services
 from releases.display.error_messages import in_words
-from releases.engine.domain.universe import Schema, Universe
+from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.forms.bulk_columns import PastedColumnsForm, Problem, Row, SeveralColumnsForm, typed_rows
 from releases.forms.codebooks import CodebookForm, codebook_of, schema_from_codebook

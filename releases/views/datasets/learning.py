@@ -14,8 +14,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from releases import services
+from releases.engine.domain.attribute import CLAMP, DROP, Attribute, plain
 from releases.engine.domain.privacy import decimal_text, exact
-from releases.engine.domain.universe import CLAMP, DROP, Attribute, plain
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan
 from releases.engine.mechanisms.category_discovery import StableHistogramPlan

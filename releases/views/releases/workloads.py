@@ -18,7 +18,9 @@ from django.views.decorators.http import require_POST
 from releases import services
 from releases.display.error_messages import in_words
 from releases.display.paging import PaginatorByKey, chosen_page
-from releases.engine.domain.universe import Attribute, AttributeKind, Universe
+from releases.engine.domain.attribute import Attribute
+from releases.engine.domain.columns import AttributeKind
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.forms.fields import sent_with
 from releases.forms.sharing import SharingForm

@@ -23,7 +23,7 @@ from releases import services
 from releases.display.error_messages import in_words
 from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.privacy import decimal_text, exact
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan
 from releases.engine.mechanisms.measured_error import MeasuredErrorPlan

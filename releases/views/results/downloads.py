@@ -12,7 +12,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
 from releases.display.math import typeset
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.workload.parsing import read_answered
 from releases.ledger import audit_log
 from releases.models import AuditAction, Release

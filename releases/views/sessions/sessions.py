@@ -23,7 +23,7 @@ from releases import services
 from releases.display.error_messages import in_words
 from releases.display.paging import chosen_page
 from releases.engine.domain.privacy import privacy_budget
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan, PlanChanged
 from releases.engine.mechanisms.pmw.online import OnlinePlan

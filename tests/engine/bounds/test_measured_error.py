@@ -12,7 +12,7 @@ import pytest
 
 from releases.engine.accounting import accountant
 from releases.engine.domain.privacy import ApproxDP, PureDP
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import mechanism, plan_from_json
 from releases.engine.mechanisms.error_certificate import Certificate

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from releases.engine.domain.privacy import NeighbouringRelation
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.histogram import histogram_sensitivity
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.verification.cases import rows_of

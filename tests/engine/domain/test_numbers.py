@@ -15,7 +15,7 @@ from releases.engine.accounting import accountant
 from releases.engine.accounting.calibration import zcdp_budget
 from releases.engine.bounds.accuracy import Proof, gaussian_max_quantile
 from releases.engine.domain.privacy import ApproxDP, PureDP
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import mechanism
 from releases.engine.mechanisms.sums import GaussianLaw, LaplaceLaw

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from releases.engine.domain.universe import Attribute, AttributeKind, Schema
+from releases.engine.domain.attribute import Attribute
+from releases.engine.domain.columns import AttributeKind
+from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 
 GENDER = {"name": "gender", "type": "categorical", "categories": ["female", "male"]}

@@ -19,7 +19,7 @@ from scipy.stats import norm
 from releases.engine.accounting import accountant
 from releases.engine.bounds.accuracy import gaussian_weighted_quantile, laplace_weighted_quantile
 from releases.engine.domain.privacy import ApproxDP, PureDP
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import mechanism, mechanisms
 from releases.engine.noise.randomness import StreamRandomness

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.privacy import ApproxDP, PureDP
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.estimation import components as parts_module
 from releases.engine.estimation.components import answers, connected_parts, distribution, exact_answers

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from releases.engine.domain.privacy import ApproxDP
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.estimation import components
 from releases.engine.estimation import fit as fit_module
 from releases.engine.estimation.fit import Measurement, fit_cliques, fit_marginals

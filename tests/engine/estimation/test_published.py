@@ -12,7 +12,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.estimation.published import PublishedTable, fit_published
 from releases.engine.noise.randomness import StreamRandomness

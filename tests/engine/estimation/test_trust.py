@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from releases.engine.domain.privacy import ApproxDP, PureDP
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.estimation import trust
 from releases.engine.estimation.junction import joined
 from releases.engine.estimation.mixture import Mixture

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from releases.engine.domain.privacy import ApproxDP, PureDP
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import mechanism
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Rows

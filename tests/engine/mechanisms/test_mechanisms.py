@@ -12,7 +12,7 @@ import pytest
 
 from releases.engine.accounting import accountant
 from releases.engine.domain.privacy import ApproxDP, PureDP, privacy_budget
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.errors import Infeasible, InvalidInput
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import (

@@ -20,7 +20,7 @@ from releases.engine.accounting import accountant
 from releases.engine.accounting.events import ExponentialMechanismEvent, PureEvent
 from releases.engine.bounds.accuracy import Proof, laplace_combination_quantile, laplace_sum_quantile
 from releases.engine.bounds.selection_error import nearness_miss
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.counted_quantiles import counted, read_off
 from releases.engine.mechanisms.quantiles import draw_value, pad, rank_sensitivity, ranked, true_quantile

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.privacy import PureDP
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.errors import Infeasible
 from releases.engine.mechanisms.base import mechanism
 from releases.engine.mechanisms.smalldb import largest_error, setting_of

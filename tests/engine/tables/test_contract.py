@@ -14,7 +14,8 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from releases.engine.domain.universe import Attribute, Schema
+from releases.engine.domain.attribute import Attribute
+from releases.engine.domain.schema import Schema
 from releases.engine.tables.query import TableCounts, open_table
 from releases.engine.tables.sources import SparkTable
 from tests.engine.tables.reference import Reference, code, state

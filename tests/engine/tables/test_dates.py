@@ -8,7 +8,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from releases.engine.domain.universe import Attribute, Schema
+from releases.engine.domain.attribute import Attribute
+from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.query import TableCounts
 from tests.engine.tables.reference import Reference, bins_of, code, state

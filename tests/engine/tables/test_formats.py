@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.tables.facts import SUFFIXES, FileFacts, UnreadableTable
 from releases.engine.tables.ingest import ingest
 from releases.engine.tables.query import TableCounts, open_table

@@ -7,7 +7,7 @@ from datetime import date
 
 import pytest
 
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.query import TableCounts
 from tests.engine.tables.reference import Reference

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.tables.number import NumberForm
 from releases.engine.tables.query import TableCounts
 from tests.engine.tables.reference import number, trimmed

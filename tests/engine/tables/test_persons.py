@@ -8,7 +8,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.histogram import histogram_sensitivity
 from releases.engine.tables.query import TableCounts, open_table

@@ -12,7 +12,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.codes import CodedRows
 from releases.engine.tables.counts import Histogram

@@ -23,7 +23,7 @@ from scipy.stats import beta as beta_law
 from releases.engine.accounting import accountant
 from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.privacy import ApproxDP, PureDP
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.errors import Infeasible, InvalidInput
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import PlanChanged, mechanism, mechanisms, plan_from_json

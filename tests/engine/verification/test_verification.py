@@ -20,7 +20,7 @@ from scipy.stats import binom
 
 from releases.engine.accounting.events import PureEvent
 from releases.engine.domain.privacy import NeighbouringRelation
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import mechanism, mechanisms
 from releases.engine.noise.randomness import StreamRandomness

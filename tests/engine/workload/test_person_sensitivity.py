@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from releases.engine.accounting.accountant import price
 from releases.engine.domain.privacy import ApproxDP, PureDP
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import PUBLIC_ALREADY, mechanism
 from releases.engine.mechanisms.budget_split import Allowance
 from releases.engine.mechanisms.choices import score_sensitivity

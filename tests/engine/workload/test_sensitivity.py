@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.tables.counts import Rows
 from releases.engine.workload import row_means
 from releases.engine.workload.measurements import measurements

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.privacy import NeighbouringRelation
-from releases.engine.domain.universe import Attribute
 from releases.engine.tables.counts import Tally
 from releases.engine.workload.smooth_sensitivity import (
     SmoothBound,

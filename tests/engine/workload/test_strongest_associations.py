@@ -9,8 +9,9 @@ from math import floor
 import numpy as np
 import pytest
 
+from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.privacy import ApproxDP
-from releases.engine.domain.universe import Attribute, Universe
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.strongest_associations import (
     association,

@@ -11,7 +11,7 @@ from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.schema.codebook_csv import codebook_from_csv
 from releases.schema.descriptions import apart

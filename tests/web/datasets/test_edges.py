@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from releases.engine.domain.universe import AttributeKind
+from releases.engine.domain.columns import AttributeKind
 from releases.engine.errors import InvalidInput
 from releases.schema.bin_edges import edges_from_text, names_bins
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import mechanisms
 from releases.engine.mechanisms.histogram import most_bins_summed
 from releases.engine.workload.queries import Count, Marginal, Prefix

@@ -8,7 +8,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
 from releases import services
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.tables.query import TableCounts, open_table
 from releases.middleware import upload_limit
 from releases.models import Dataset, Upload

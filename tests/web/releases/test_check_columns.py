@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from releases import services
 from releases.engine.accounting.filters import Policy
-from releases.engine.domain.universe import MISSING, Attribute
+from releases.engine.domain.attribute import MISSING, Attribute
 from releases.engine.errors import InvalidInput
 from releases.models import AuditAction, AuditEvent, LedgerEntry
 from releases.planning import column_checks as planning

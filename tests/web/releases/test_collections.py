@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from releases import services
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.forms.collections import PartForm
 from releases.ledger import refusals

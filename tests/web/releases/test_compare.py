@@ -10,7 +10,7 @@ import pytest
 from releases import services
 from releases.engine.bounds.accuracy import Bound, Proof
 from releases.engine.domain.privacy import ApproxDP
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import mechanism, mechanisms
 from releases.engine.workload.queries import Workload
 from releases.models import LedgerEntry, Release

@@ -13,7 +13,7 @@ from django.template.loader import render_to_string
 from releases.display.error_messages import place_in_words
 from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.privacy import privacy_budget
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import mechanism, mechanisms
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.verification.cases import rows_of

@@ -15,7 +15,7 @@ import pytest
 from django.http import QueryDict
 
 from releases.engine.bounds.accuracy import Bound, Proof
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.estimation.result import Component, Distribution, Result
 from releases.engine.estimation.synthetic import synthetic_records

@@ -9,7 +9,8 @@ import pytest
 
 from releases import services
 from releases.engine.bounds.accuracy import Proof
-from releases.engine.domain.universe import Attribute, Universe
+from releases.engine.domain.attribute import Attribute
+from releases.engine.domain.universe import Universe
 from releases.models import CHECK, PLAIN, Collection, LedgerEntry, Release
 from releases.presentation.results.glance import BinCounts, glance_of, quartile_within
 from releases.questions.together import at_a_glance

@@ -8,7 +8,8 @@ import re
 import pyarrow.parquet
 import pytest
 
-from releases.engine.domain.universe import NO_NUMBER, Schema
+from releases.engine.domain.attribute import NO_NUMBER
+from releases.engine.domain.schema import Schema
 from releases.presentation.results.answers import Wish
 from releases.presentation.results.result_page import result_page
 from releases.publication import files

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.workload.parsing import read_question
 from releases.questions.base import kind_of
 from releases.questions.headline import Released

@@ -11,7 +11,7 @@ from django.urls import reverse
 
 import releases
 from releases.display.error_messages import in_words
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.workload.parsing import read_question
 from releases.views.public import catalogue

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from releases.engine.domain.privacy import privacy_budget
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import mechanisms
 from releases.engine.mechanisms.pmw.online import OnlinePlan
 from releases.engine.noise.randomness import StreamRandomness

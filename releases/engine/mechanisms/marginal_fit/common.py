@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.bounds.accuracy import Bound, Proof
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.errors import Unpriceable
 from releases.engine.estimation.components import (
     MAX_CLIQUE_CELLS,

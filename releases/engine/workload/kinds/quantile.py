@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
+from releases.engine.domain.attribute import number
 from releases.engine.domain.privacy import decimal_text, exact
-from releases.engine.domain.universe import Universe, number
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.workload.statistic import Part, Statistic, fields_of, ranked_column, register
 

@@ -7,8 +7,9 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, ClassVar
 
+from releases.engine.domain.attribute import number
 from releases.engine.domain.privacy import decimal_text, exact
-from releases.engine.domain.universe import Universe, number
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.workload.kinds.quantile import Quantile
 from releases.engine.workload.statistic import Part, Statistic, fields_of, ranked_column, register

@@ -7,7 +7,8 @@ from itertools import combinations, pairwise
 from math import comb
 from typing import Any, ClassVar
 
-from releases.engine.domain.universe import Attribute, Universe
+from releases.engine.domain.attribute import Attribute
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.counts import MAX_DENSE_CELLS
 from releases.engine.workload.statistic import Part, Statistic, columns_named, fields_of, register, whole_number

@@ -1,0 +1,184 @@
+"""The schema: what a curator declares of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+from releases.engine.domain.attribute import Attribute, listed
+from releases.engine.domain.columns import FileColumn
+from releases.engine.domain.counted import Counted
+from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
+from releases.engine.domain.universe import MAX_NAMED, Universe
+from releases.engine.errors import InvalidInput
+
+SCHEMA_VERSION = 1
+#: What changes of a statistic are measured in.
+Changed = TypeVar("Changed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schema:
+    """What a curator declares about a table: its universe, whom to protect, and against which neighbours."""
+
+    universe: Universe
+    unit: PrivacyUnit
+    neighbours: NeighbouringRelation
+
+    def __post_init__(self) -> None:
+        if self.unit.id_column in self.universe.names:
+            raise InvalidInput("unit.id", self.unit.id_column, "is also declared as a column; an id has no bins")
+
+    def project(self, names: Iterable[str]) -> Schema:
+        """The schema of some of the columns alone: what other columns hold leaves no row out."""
+        return replace(self, universe=self.universe.project(names))
+
+    def check_unit(self) -> None:
+        """See that persons are protected where some columns have one value a person.
+
+        Raises:
+            InvalidInput: a row is protected, so that nothing says which rows are of one person.
+        """
+        of_persons = [each.name for each in self.universe.attributes if each.per_person is not None]
+        if of_persons and self.unit.kind != "person":
+            rule = "have one value a person, so a person must be protected, by the column that tells people apart"
+            raise InvalidInput("columns", ", ".join(of_persons[:MAX_NAMED]), rule)
+
+    @cached_property
+    def counts_persons(self) -> bool:
+        """Whether each counted row is a person, made from all rows that the table has of them.
+
+        Such a row is a function of that person's rows alone: rows are grouped by the id, and no group sees another. So
+        tables that differ in all rows of one person differ, once grouped, in one row: it is there or not under
+        ADD_REMOVE; under REPLACE it changes, or is there in one of them alone where the person has no row in the other.
+        Every row of a person takes part, and none has to be left out for privacy, however many there are. Counted by
+        its bins, the row moves a vector of counts by 1 (L1 and L2) where it is added or removed, and by at most 2 (L1)
+        and the root of 2 (L2) where it changes.
+
+        Raises:
+            InvalidInput: columns of rows and of persons are mixed; or a row is protected.
+        """
+        self.check_unit()
+        return self.universe.is_of_persons
+
+    @property
+    def rows_of_unit(self) -> int:
+        """The most counted rows of one unit: all of a person's rows are one where persons are counted.
+
+        Raises:
+            InvalidInput: as of `counts_persons`.
+        """
+        return 1 if self.counts_persons else self.unit.max_rows
+
+    @property
+    def counted(self) -> Counted:
+        """What its releases count."""
+        return Counted.PERSONS if self.counts_persons else Counted.ROWS
+
+    @property
+    def unit_in_words(self) -> str:
+        """Whom this protects, and as how many rows they count; for columns of both kinds, in releases about either."""
+        if len(self.universe.populations) > 1:
+            rows = self.unit.in_words().removesuffix(")")
+            return f"{rows}; where a release counts persons, all rows of one count as one)"
+        if not self.counts_persons:
+            return self.unit.in_words()
+        return f"one person (column {self.unit.id_column}, all of whose rows count as one)"
+
+    @property
+    def rows_may_vanish(self) -> bool:
+        """Whether a unit may have other numbers of counted rows, down to none, when its value is replaced.
+
+        A row that is replaced stays a row unless a declared rule drops it. A person has from none to `max_rows` rows,
+        whatever the columns are.
+        """
+        return self.universe.may_drop or self.unit.kind == "person"
+
+    def changes_of_a_row(self, *, added: Changed, replaced: Callable[[], Changed]) -> tuple[Changed, ...]:
+        """What one of a unit's rows can do to a statistic between neighbours: the largest of these is its sensitivity.
+
+        The statistic is a sum over counted rows. Order a unit's rows in both tables so that as many as possible have a
+        partner. Under ADD_REMOVE no row has one, and each adds or takes away its own part. Under REPLACE a row with a
+        partner changes into it. A row without one is there in one table alone, which happens only where
+        `rows_may_vanish`: a declared rule drops the other, or a person has fewer rows there. Its change is that of a
+        row added or removed, which may be more than that of any row replaced: in prefixes over two bins, a row added to
+        the first changes both, and a row moved changes one. So both kinds count, and neither bounds the other. A unit
+        of g rows has at most g such pairs or single rows, so its change is in any norm at most g times the largest.
+
+        Args:
+            added: by a row added or removed.
+            replaced: by a row replaced by another counted row; called under REPLACE only.
+        """
+        if self.neighbours is NeighbouringRelation.ADD_REMOVE:
+            return (added,)
+        return (replaced(), added) if self.rows_may_vanish else (replaced(),)
+
+    @property
+    def total_is_public(self) -> bool:
+        """Whether the number of counted rows is public: neighbours replace a unit, and it has one row in either."""
+        return self.neighbours is NeighbouringRelation.REPLACE and not self.rows_may_vanish
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "version": SCHEMA_VERSION,
+            "unit": self.unit.to_json(),
+            "neighbours": self.neighbours.value,
+            "columns": [attribute.to_json() for attribute in self.universe.attributes],
+        }
+
+    @staticmethod
+    def from_json(value: object) -> Schema:
+        """Read a schema of format version 1.
+
+        Raises:
+            InvalidInput: naming the field (``columns[2].edges``), the value and the rule.
+        """
+        if not isinstance(value, dict):
+            raise InvalidInput("schema", value, "must be a JSON object")
+        check_version(value, SCHEMA_VERSION, what="schema")
+        unknown = set(value) - {"version", "unit", "neighbours", "missing", "columns"}
+        if unknown:
+            raise InvalidInput("schema", ", ".join(sorted(map(str, unknown))), "is not a known field")
+        columns = value.get("columns")
+        if not isinstance(columns, list) or not columns:
+            raise InvalidInput("columns", columns, "must be a list with at least one column")
+        neighbours = value.get("neighbours", NeighbouringRelation.ADD_REMOVE.value)
+        missing = listed(value, "missing")
+        if neighbours not in list(NeighbouringRelation):
+            raise InvalidInput("neighbours", neighbours, 'must be "add_remove" or "replace"')
+        return Schema(
+            universe=Universe(attributes=_columns(columns, missing)),
+            unit=PrivacyUnit.from_json(value.get("unit", {"kind": "row"})),
+            neighbours=NeighbouringRelation(neighbours),
+        )
+
+
+def check_version(value: dict[str, Any], version: int, *, what: str) -> None:
+    if value.get("version") != version:
+        raise InvalidInput(f"{what}.version", value.get("version"), f"must be {version}")
+
+
+def _columns(columns: list[Any], missing: list[Any]) -> tuple[Attribute, ...]:
+    """Those of the table first: formulas read them as they are declared."""
+    is_made = [isinstance(each, dict) and "formula" in each for each in columns]
+    read = {i: _column(i, each, missing, {}) for i, each in enumerate(columns) if not is_made[i]}
+    declared: dict[str, FileColumn | None] = {
+        each.name: None if (each.state_of or each).formula is not None else each.reads[0] for each in read.values()
+    }
+    declared |= {str(each.get("name")): None for i, each in enumerate(columns) if is_made[i]}
+    read |= {i: _column(i, each, [], declared) for i, each in enumerate(columns) if is_made[i]}
+    return tuple(read[i] for i in range(len(columns)))
+
+
+def _column(position: int, value: object, missing: list[Any], declared: Mapping[str, FileColumn | None]) -> Attribute:
+    """A column; with the missing codes of the table, where these are any and it does not say its own."""
+    if missing and isinstance(value, dict):
+        value = {"missing": missing, **value}
+    try:
+        return Attribute.from_json(value, declared=declared)
+    except InvalidInput as error:
+        name = value.get("name") if isinstance(value, dict) else None
+        where = f"columns[{position}]" + (f" ({name})" if isinstance(name, str) and name else "")
+        raise InvalidInput(f"{where}.{error.field}", error.value, error.rule) from None
