@@ -22,18 +22,16 @@ from releases.engine.mechanisms.base import ROWS, Mechanism, Option, Plan, mecha
 from releases.engine.workload.queries import Workload
 from releases.engine.workload.questions import Question, universe_asked, valued_columns, weight_of
 from releases.ledger import ledger, refusals
-from releases.ledger.balances import caps_of, left_text, per_cent
-from releases.ledger.capacity import Fits, closed_by, room, usual_delta
-from releases.models import Budget, share_of
+from releases.ledger.capacity import usual_delta
+from releases.models import Budget
 from releases.planning import row_methods, usefulness
+from releases.planning.leaves import Leaves, leaves_after
 from releases.publication.files import readable_size
 from releases.publication.receipt import accuracy_sentence, bounds_by_weight, percent, rows_text, sensible
 from releases.questions.base import kind_of
 
 #: No epsilon above it is proposed for an error.
 MAX_EPSILON = 50
-#: More releases than this that fit are not counted.
-_MAX_COUNTED = 1000
 
 #: For a million rows: to go through the table once; to put a column's bin numbers aside; to count a marginal from them.
 _SECONDS_A_READING, _SECONDS_A_COLUMN, _SECONDS_A_TABLE = 2.5, 0.5, 0.01
@@ -56,49 +54,6 @@ class OptionField:
     name: str
     value: str
     problem: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Leaves:
-    """What is left of a budget after a release, on the scale of all pages.
-
-    Attributes:
-        percent: of what was granted.
-        amount: as epsilon.
-        more: how many more releases like it fit; at most 999.
-        runs_out: what keeps another from fitting.
-        closes: in one sentence, what fits before it and not after it; empty where nothing does.
-        like: what the release is called.
-    """
-
-    percent: float
-    amount: str
-    more: int
-    runs_out: str
-    closes: str = ""
-    like: str = "this"
-
-    @property
-    def share(self) -> str:
-        return f"{self.percent:g}%"
-
-    @property
-    def text(self) -> str:
-        return f"{self.share} ({self.amount})"
-
-    @property
-    def more_text(self) -> str:
-        if self.more >= _MAX_COUNTED - 1:
-            return f"{_MAX_COUNTED - 1} or more releases like {self.like} still fit"
-        if self.more <= 1:
-            number = "about one more" if self.more else "no further"
-            return f"{number} release like {self.like} fits"
-        return f"about {self.more:,} more releases like {self.like} fit"
-
-    @property
-    def why_no_more(self) -> str:
-        """What keeps another from fitting, where none does although something is left."""
-        return self.runs_out if not self.more and self.percent else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -464,68 +419,6 @@ def first_delta(budget: Budget | None) -> str:
     if budget is None or budget.policy == filters.Policy.PURE or budget.delta in ("", "0"):
         return "0"
     return decimal_text(usual_delta(exact(budget.delta, field="delta")), places=30)
-
-
-def releases_left(budget: Budget, price: accountant.Price) -> tuple[int, str]:
-    """About how many more releases of this price the budget admits, and why no further one; at most 1,000 are
-    counted, and then nothing has run out."""
-    caps, spent = caps_of(budget), budget.totals
-    left = filters.times_admitted(spent, price, caps, most=_MAX_COUNTED)
-    if left == _MAX_COUNTED:
-        return left, ""
-    after = spent.plus(filters.amounts(price, policy=caps.policy).times(left))
-    return left, _what_runs_out(after, price, caps)
-
-
-def _what_runs_out(spent: filters.Totals, price: accountant.Price, caps: filters.Caps) -> str:
-    broken: dict[str, set[str]] = {}
-    for shortfall in filters.shortfalls(spent, price, caps):
-        broken.setdefault(shortfall.branch, set()).add(shortfall.column)
-    if any(all(column.endswith("delta") for column in columns) for columns in broken.values()):
-        return "The budget’s delta runs out first; releases without a delta still fit."
-    return "The budget’s epsilon runs out first."
-
-
-def leaves_after(budget: Budget, price: accountant.Price) -> Leaves | None:
-    """What a budget would hold after a release of this price; None where it does not fit."""
-    if not budget.is_granted:
-        return None
-    number, runs_out = releases_left(budget, price)
-    if not number:
-        return None
-    caps = caps_of(budget)
-    spent = budget.totals.plus(filters.amounts(price, policy=caps.policy))
-    return Leaves(
-        percent=round(100 - per_cent(share_of(spent, caps)), 1),
-        amount=left_text(spent, caps),
-        # The release itself is one of those that fit.
-        more=number - 1,
-        runs_out=runs_out,
-        closes=closed_by(before=budget.totals, after=spent, caps=caps),
-    )
-
-
-def left_now(budget: Budget, price: accountant.Price, *, like: str) -> Leaves:
-    """What a granted budget holds now, as `leaves_after` says it: counted in releases of this price."""
-    caps = caps_of(budget)
-    number, runs_out = releases_left(budget, price)
-    return Leaves(
-        percent=round(100 - per_cent(share_of(budget.totals, caps)), 1),
-        amount=left_text(budget.totals, caps),
-        more=min(number, _MAX_COUNTED - 1),
-        runs_out=runs_out,
-        like=like,
-    )
-
-
-def room_after(budget: Budget, price: accountant.Price) -> tuple[Fits, ...]:
-    """How many more releases of usual sizes fit after one of this price; nothing where it does not fit itself."""
-    if not budget.is_granted:
-        return ()
-    caps = caps_of(budget)
-    if not filters.admits(budget.totals, price, caps):
-        return ()
-    return room(budget.totals.plus(filters.amounts(price, policy=caps.policy)), caps)
 
 
 def questions_text(workload: Question) -> str:

@@ -10,7 +10,8 @@ from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.privacy import decimal_text
 from releases.engine.mechanisms.base import Mechanism
 from releases.models import Budget
-from releases.planning.comparison import MAX_EPSILON, ComparedPlan, Leaves, at_epsilon, compared, least_epsilon
+from releases.planning.comparison import MAX_EPSILON, ComparedPlan, at_epsilon, compared, least_epsilon
+from releases.planning.leaves import Leaves
 from releases.publication.receipt import rows_text, sensible
 
 

@@ -57,7 +57,7 @@ _MAX_KEPT = 512
 
 
 class ForestCounter:
-    """Small databases within any level of largest error on one table of data (see `level_sampler.Counted`).
+    """Small databases within any level of largest error on one table of data (see `level_sampler.CountedLevels`).
 
     Args:
         forest: the workload.

@@ -7,7 +7,7 @@ e^-rate), P is the law of y in the pair (t, y) with
 
     P(t, y) proportional to g(y) e^(-rate t) [L(y) <= t],      t = 0, 1, 2, ...
 
-The pair is drawn by rejection. Levels are cut into blocks first ... last, and a `Counted` offers for each a number
+The pair is drawn by rejection. Levels are cut into blocks first ... last, and `CountedLevels` offers for each a number
 B >= F(last) and a draw that gives y with probability g(y) / B if L(y) <= last (and nothing with the rest). Then
 
     1. choose a block with probability proportional to B * (sum of e^(-rate t) over the block)   `randomness.choose`
@@ -50,7 +50,7 @@ _MAX_BLOCKS = 2000
 _PATIENCE = 10
 
 
-class Counted(Protocol):
+class CountedLevels(Protocol):
     """Weighted candidates that can be counted and drawn within a level of error."""
 
     def everything(self) -> Scaled:
@@ -95,7 +95,7 @@ class _Block:
 
 
 class Layers:
-    """Draws from the exponential mechanism over the candidates of a `Counted`.
+    """Draws from the exponential mechanism over the candidates of a `CountedLevels`.
 
     Args:
         counted: the candidates and their errors.
@@ -104,7 +104,9 @@ class Layers:
         pause: called before each count of candidates and each round, so that a run can be stopped.
     """
 
-    def __init__(self, counted: Counted, *, rate: Fraction, far: int, pause: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, counted: CountedLevels, *, rate: Fraction, far: int, pause: Callable[[], None] = lambda: None
+    ) -> None:
         self.counted, self.rate, self._pause = counted, rate, pause
         self.blocks = self._cut(max(0, far))
         self._masses = lru_cache(maxsize=1)(self._sum_masses)

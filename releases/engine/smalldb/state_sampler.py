@@ -91,7 +91,7 @@ def most_work(steps: tuple[Step, ...], *, size: int) -> int:
 
 
 class FrontierCounter:
-    """Small databases within any level of largest error on one table of data (see `level_sampler.Counted`).
+    """Small databases within any level of largest error on one table of data (see `level_sampler.CountedLevels`).
 
     Args:
         signatures: the workload.

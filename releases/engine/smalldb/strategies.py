@@ -33,7 +33,7 @@ from releases.engine.smalldb.candidates import Candidate, Databases, Scaled, log
 from releases.engine.smalldb.enumeration import Enumerated, Signatures, read_signatures, vectors
 from releases.engine.smalldb.existence import Rounding
 from releases.engine.smalldb.forest_sampler import KEPT_BYTES, ForestCounter
-from releases.engine.smalldb.level_sampler import Counted, Layers
+from releases.engine.smalldb.level_sampler import CountedLevels, Layers
 from releases.engine.smalldb.state_sampler import FrontierCounter, Step, most_work, read_steps
 from releases.engine.smalldb.tree import Forest, Indices, read_forest
 from releases.engine.workload.queries import Count, Family, Marginal, Prefix, Workload, attributes_asked
@@ -185,7 +185,7 @@ class Layered(Shape):
     """Databases that are counted level by level."""
 
     @abstractmethod
-    def counted(self, counts: list[NDArray[np.int64]], setting: Setting) -> Counted:
+    def counted(self, counts: list[NDArray[np.int64]], setting: Setting) -> CountedLevels:
         """The databases of all parts together, for the counts of the kinds of each."""
 
     def draw(
@@ -201,7 +201,7 @@ class Layered(Shape):
         proved = setting.size * (fit * setting.rows + setting.off) + likely / float(setting.rate)
         return min(ceil(proved), setting.size * (setting.rows + setting.off))
 
-    def layers(self, counted: Counted, setting: Setting, pause: Callable[[], None]) -> Layers:
+    def layers(self, counted: CountedLevels, setting: Setting, pause: Callable[[], None]) -> Layers:
         return Layers(counted, rate=setting.rate, far=self.far(setting), pause=pause)
 
 
@@ -230,7 +230,7 @@ class Forests(Layered):
         slots = sum(forest.is_answer.size for forest in self.forests)
         return (120 << 20) + 100 * slots + min(KEPT_BYTES, 25 * (20 * slots + 400 * setting.size))
 
-    def counted(self, counts: list[NDArray[np.int64]], setting: Setting) -> Counted:
+    def counted(self, counts: list[NDArray[np.int64]], setting: Setting) -> CountedLevels:
         counters = [self.counter(index, each, setting) for index, each in enumerate(counts)]
         return counters[0] if len(counters) == 1 else _Together(counters)
 
@@ -340,7 +340,7 @@ class Open(Layered):
     def bytes(self, setting: Setting) -> int:
         return (8 << 20) + 100 * most_work(self.steps, size=setting.size) // setting.size
 
-    def counted(self, counts: list[NDArray[np.int64]], setting: Setting) -> Counted:
+    def counted(self, counts: list[NDArray[np.int64]], setting: Setting) -> CountedLevels:
         return FrontierCounter(
             self.signatures,
             steps=self.steps,

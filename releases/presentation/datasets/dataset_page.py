@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from releases.ledger import reports
 from releases.models import Dataset
-from releases.planning import comparison
+from releases.planning import leaves
 
 
 def more_like_the_latest(dataset: Dataset) -> str:
@@ -16,6 +16,6 @@ def more_like_the_latest(dataset: Dataset) -> str:
     if latest is None:
         return ""
     title, price = latest
-    left = comparison.left_now(budget, price, like=f"“{title}”")
-    more = f"{left.more_text[:1].upper()}{left.more_text[1:]}."
-    return f"{more} {left.why_no_more}".strip()
+    more = leaves.more_now(budget, price)
+    text = more.text(like=f"“{title}”")
+    return f"{text[:1].upper()}{text[1:]}. {'' if more.number else more.runs_out}".rstrip()

@@ -10,8 +10,8 @@ from releases.engine.domain.counted import Counted
 from releases.engine.mechanisms.base import Plan
 from releases.ledger.capacity import Fits
 from releases.models import Budget, Release
-from releases.planning import comparison
-from releases.planning.comparison import ComparedPlan, Leaves
+from releases.planning.comparison import ComparedPlan
+from releases.planning.leaves import Leaves, room_after
 from releases.presentation.releases.column_check import ColumnCheck
 from releases.services.releases import plan_digest
 
@@ -134,4 +134,4 @@ def _capital(text: str) -> str:
 
 
 def _room_after(budget: Budget | None, row: ComparedPlan) -> Sequence[Fits]:
-    return () if budget is None or row.price is None else comparison.room_after(budget, row.price)
+    return () if budget is None or row.price is None else room_after(budget, row.price)

@@ -341,7 +341,7 @@ def test_a_decay_is_enclosed_as_closely_as_it_says(exponent, bits):
 
 
 class _Listed:
-    """A `Counted` of candidates that are listed with their weights and errors; B is `slack` times F, rounded up."""
+    """`CountedLevels` of candidates that are listed with their weights and errors; B is `slack` times F, rounded up."""
 
     def __init__(self, weights, errors, slack=Fraction(1)) -> None:
         self.weights, self.errors, self.slack = weights, errors, slack

@@ -68,7 +68,7 @@ def test_what_a_release_closes_is_said_in_one_sentence_and_nothing_where_it_clos
 def test_what_is_left_really_fits_and_no_more_does(dataset, make_draft):
     plan = services.releases.plan_of(release=make_draft(dataset, epsilon="0.3"))
     (row,) = comparison.compared([plan], Budget.objects.get())
-    assert (row.leaves.amount, row.leaves.more) == ("epsilon 1.7", 5)
+    assert (row.leaves.amount, row.leaves.more.number) == ("epsilon 1.7", 5)
     assert row.leaves.more_text == "about 5 more releases like this fit"
 
 
