@@ -105,7 +105,7 @@ def site(installation):
     address = free_address(18000 + 200 * process)
     command = [sys.executable, "-m", "gunicorn", "dpweb.wsgi", "--bind", address, "--no-control-socket"]
     installation.start([*command, "--worker-class", "gthread", "--threads", "8", "--timeout", "120"], "site.log")
-    deadline = monotonic() + 60
+    deadline = monotonic() + 240
     while True:
         try:
             urllib.request.urlopen(f"http://{address}/catalogue/", timeout=5).close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import textwrap
 
 import pytest
 
@@ -20,7 +21,39 @@ def redis_away():
         yield f"redis://127.0.0.1:{listening.getsockname()[1]}"
 
 
-def test_a_whole_submission_takes_two_seconds_at_most(redis_away, tmp_path):
+#: Sums up how long the request has waited for answers that did not come: by the limits of its calls, for the time that
+#: passes says how busy the machine is.
+WAITED = """
+    import socket, threading, time
+    waited = [0.0]
+    def count(seconds):
+        if threading.current_thread() is threading.main_thread():
+            waited[0] += seconds
+    class Socket(socket.socket):
+        def _waiting(self, call, *given):
+            try:
+                return call(*given)
+            except TimeoutError:
+                count(self.gettimeout())
+                raise
+        def connect(self, *given): return self._waiting(super().connect, *given)
+        def recv(self, *given): return self._waiting(super().recv, *given)
+        def recv_into(self, *given): return self._waiting(super().recv_into, *given)
+    socket.socket = Socket
+    sleep, join = time.sleep, threading.Thread.join
+    def slept(seconds):
+        count(seconds)
+        sleep(seconds)
+    time.sleep = slept
+    def joined(thread, timeout=None):
+        join(thread, timeout)
+        if thread.is_alive():
+            count(timeout)
+    threading.Thread.join = joined
+"""
+
+
+def test_a_whole_submission_waits_two_seconds_at_most(redis_away, tmp_path):
     stack = Stack(tmp_path, broker_url=f"{redis_away}/0")
     stack.environment["CACHE_URL"] = f"{redis_away}/1"
     stack.migrate()
@@ -28,8 +61,9 @@ def test_a_whole_submission_takes_two_seconds_at_most(redis_away, tmp_path):
     table.write_text("c\n" + "1\n2\n3\n" * 100)
     try:
         seconds, states = stack.run(
-            f"""
-            import re, time
+            textwrap.dedent(WAITED)
+            + textwrap.dedent(f"""
+            import re
             from django.test import Client
             from django.urls import reverse
             dataset = budgeted("10", {COLUMNS}, {str(table)!r})
@@ -42,13 +76,13 @@ def test_a_whole_submission_takes_two_seconds_at_most(redis_away, tmp_path):
                 address = reverse("confirm", args=[release.pk])
                 form = page.get(address).content.decode()
                 sent = dict(re.findall('<input type="hidden" name="(key|plan)" value="([^"]+)"', form))
-                begun = time.monotonic()
+                waited[0] = 0.0
                 page.post(address, {{**sent, "title": release.title}})
-                seconds.append(time.monotonic() - begun)
+                seconds.append(waited[0])
             answer = [seconds, sorted(set(Release.objects.values_list("state", flat=True)))]
-            """
+            """)
         )
     finally:
         stack.stop()
     assert states == ["queued"]
-    assert max(seconds) <= 2, seconds
+    assert 0 < max(seconds) <= 2, seconds
