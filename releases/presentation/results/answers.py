@@ -5,13 +5,14 @@ Everything here was paid for, or follows from it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from django.core.paginator import Page, Paginator
+from django.http import QueryDict
 from django.template.defaultfilters import floatformat
 
 from releases.display import charts
@@ -22,11 +23,12 @@ from releases.engine.mechanisms.base import Consistency, mechanism
 from releases.engine.workload.queries import Family, Marginal, Workload
 from releases.engine.workload.questions import Question
 from releases.engine.workload.statistic import Part
+from releases.presentation.results.added_up import AddedUp, added_up, sum_in_words
 from releases.presentation.results.rows import Answer
 from releases.presentation.results.shares import Whole
 from releases.presentation.results.stored_answers import read_answers
 from releases.presentation.results.table_filter import MAX_ARRANGED, Arrangement, Head
-from releases.presentation.results.two_answers import MOST_OFFERED, TwoAnswers, two_answers
+from releases.presentation.results.two_answers import MOST_OFFERED, TwoAnswers, is_measured, two_answers
 from releases.publication import files, report
 from releases.publication.receipt import are_limited, fuller_bins, rows_text
 from releases.questions.base import kind_of
@@ -105,6 +107,8 @@ class AnswersTable:
         pages: from which to which answer, with the addresses of the pages before and after; None for a single page.
         only: the word that rows are filtered by, and `filtered`, how many have it.
         two: any two of its answers beside each other.
+        sum_filtered: what the rows that have the word come to together; empty where they do not add up.
+        added: any of its answers together; None where they do not add up.
         counted: what is counted.
         details: how to read synthetic counts and totals.
     """
@@ -131,6 +135,8 @@ class AnswersTable:
     has_synthetic: bool
     pages: AnswerPages | None
     two: TwoAnswers | None
+    sum_filtered: str
+    added: AddedUp | None
     details: str
     counted: str
 
@@ -155,11 +161,12 @@ class Wish:
     only: str = ""
     first: str = ""
     second: str = ""
+    add: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, address: Mapping[str, str]) -> Wish:
-        given = {name: address.get(name, "").strip() for name in cls.__slots__}
-        return cls(**given)
+    def read(cls, address: QueryDict) -> Wish:
+        given = {name: address.get(name, "").strip() for name in cls.__slots__ if name != "add"}
+        return cls(**given, add=tuple(address.getlist("add")))
 
 
 def answers_table(
@@ -190,6 +197,9 @@ def answers_table(
     more = len(matching) - MAX_LISTED
     is_whole = isinstance(family, Marginal) and can_be_arranged
     whole = _whole(folder, receipt, first, cells) if is_whole else None
+    is_proved = Proof(receipt["bound"]["proof"]).is_unconditional
+    # Answers add up where each row is counted in one of them.
+    parts = every if every is not None and whole is not None and all(map(is_measured, every)) else []
     return AnswersTable(
         number=str(chosen),
         title=titles[chosen],
@@ -229,8 +239,12 @@ def answers_table(
             second=wish.second,
             unit=counted.many,
             is_count=True,
-            is_proved=Proof(receipt["bound"]["proof"]).is_unconditional,
+            is_proved=is_proved,
         ),
+        sum_filtered=sum_in_words(wanted or (), of=parts, whole=whole, unit=counted.many, is_proved=is_proved)
+        if arrangement.only
+        else "",
+        added=added_up(parts, wish.add, whole=whole, unit=counted.many, is_proved=is_proved),
         details=_details(receipt, counted, has_shares=whole is not None, has_synthetic=has_synthetic),
         counted=counted.many,
     )

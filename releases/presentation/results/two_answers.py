@@ -67,7 +67,7 @@ def two_answers(
     Returns:
         None where there is nothing to compare.
     """
-    if not 1 < len(answers) <= MOST_OFFERED or any(not _is_measured(each) for each in answers):
+    if not 1 < len(answers) <= MOST_OFFERED or any(not is_measured(each) for each in answers):
         return None
     places = {str(place): place for place in range(len(answers))}
     one, other = places.get(first), places.get(second)
@@ -92,7 +92,8 @@ def two_answers(
     )
 
 
-def _is_measured(answer: Answer) -> bool:
+def is_measured(answer: Answer) -> bool:
+    """Whether it is a number with an interval that ends."""
     ends = (answer.estimate, answer.lower, answer.upper)
     return all(each is not None and math.isfinite(each) for each in ends)
 

@@ -46,6 +46,23 @@ def test_the_numbers_shown_are_those_of_the_download(published, as_, alice):
     assert drawn == [(row["estimate"], row["lower"], row["upper"]) for row in table if row["query"] == "age × sex"]
 
 
+def test_answers_that_are_ticked_or_have_a_word_add_up_between_the_sums_of_their_ends(published, as_, alice):
+    rows = [row for row in files.read_answers(files.folder_of(published)).to_pylist() if row["query"] == "age × sex"]
+    of_females = [place for place, row in enumerate(rows) if "female" in (row["age"], row["sex"])]
+    assert 1 < len(of_females) < len(rows)
+    low, high = (sum(rows[place][end] for place in of_females) for end in ("lower", "upper"))
+    sentence = f"Together these {len(of_females)} answers come to about"
+    for address in ({"add": of_females}, {"only": "female"}):
+        said = words(as_(alice).get(detail(published), {"question": "2", **address}))
+        assert sentence in said
+        # True counts are whole, so each end is less than 1 a count within the sum.
+        between = re.search(r"the true number lies between ([\d,]+) and ([\d,]+)\.", said).groups()
+        least, most = (int(end.replace(",", "")) for end in between)
+        assert low <= least < low + len(of_females)
+        assert high - len(of_females) < most <= high
+    assert sentence not in words(as_(alice).get(detail(published), {"question": "2", "add": [of_females[0], "x"]}))
+
+
 def test_a_release_that_was_submitted_cannot_be_changed_through_the_services(queued):
     with pytest.raises(services.release_inputs.Refusal):
         _change_draft(queued, epsilon="9")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 from fractions import Fraction
 
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from releases.presentation.results.added_up import added_up
 from releases.presentation.results.rows import Answer
 from releases.presentation.results.shares import Whole
 from releases.presentation.results.two_answers import two_answers
@@ -101,3 +104,39 @@ def test_a_share_is_written_with_its_interval_rounded_outwards():
     public = Whole.of([30.0, 60.0], [29.0, 58.0], [31.0, 62.0], rows=90)
     assert public.text(answer("a", 30.0, 29.0, 31.0)) == "33.3% (32.2 to 34.5)"
     assert Whole.of([0.0, 0.0], [0.0, 0.0], [5.0, 5.0], rows=None) is None
+
+
+# Several counts of a table together
+
+
+@given(covered(), st.sets(st.integers(0, 5), min_size=2))
+def test_a_sum_lies_between_its_ends_and_some_table_reaches_each(drawn, ticked):
+    truths, lowers, uppers, is_public = drawn
+    chosen = [place for place in range(len(truths)) if place in ticked]
+    whole = Whole.of(uppers, lowers, uppers, rows=sum(truths) if is_public else None)
+    answers = [answer(str(place), *ends) for place, ends in enumerate(zip(uppers, lowers, uppers, strict=True))]
+    shown = added_up(answers, {str(each) for each in ticked}, whole=whole, unit="rows", is_proved=True)
+    if not 1 < len(chosen) < len(truths):
+        assert not shown.sentence
+        return
+    least, most = ends(shown.sentence)
+    reached = (
+        {
+            sum(table[place] for place in chosen)
+            for table in itertools.product(*(range(low, high + 1) for low, high in zip(lowers, uppers, strict=True)))
+            if not is_public or whole is None or sum(table) == sum(truths)
+        }
+        if math.prod(high - low + 1 for low, high in zip(lowers, uppers, strict=True)) <= 3000
+        else set()
+    )
+    assert least <= sum(truths[place] for place in chosen) <= most
+    assert not reached or (least, most) == (min(reached), max(reached))
+
+
+def test_counts_add_up_to_whole_numbers_not_below_zero_and_unproved_ones_are_expected():
+    answers = [answer("a", 0.0, -3.5, 2.5), answer("b", 4.0, 1.2, 6.9), answer("c", 9.0, 8.0, 10.0)]
+    whole = Whole.of([0, 4, 9], [0, 1.2, 8], [2.5, 6.9, 10], rows=None)
+    shown = added_up(answers, ("0", "1", "7", ""), whole=whole, unit="persons", is_proved=False)
+    assert [each.is_ticked for each in shown.ticks] == [True, True, False]
+    assert "these 2 answers come to about 4 persons" in shown.sentence
+    assert shown.sentence.endswith("the true number is expected to lie between 2 and 8.")
