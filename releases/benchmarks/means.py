@@ -27,7 +27,7 @@ from releases.engine.noise.discrete import discrete_gaussian, discrete_laplace
 from releases.engine.noise.randomness import OperatingSystemRandomness, Randomness
 from releases.engine.run import run_release
 from releases.engine.tables.counts import Rows
-from releases.engine.verification.cases import Remembered
+from releases.engine.verification.tables import Remembered
 from releases.engine.workload.kinds.mean import Mean
 from releases.engine.workload.parsing import read_question
 

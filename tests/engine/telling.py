@@ -13,7 +13,9 @@ from releases.engine.mechanisms.base import mechanism
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Histogram
 from releases.engine.verification import privacy_loss
-from releases.engine.verification.cases import Pair, chosen, counts_of, estimates
+from releases.engine.verification.cases import Pair
+from releases.engine.verification.looks import chosen, estimates
+from releases.engine.verification.tables import counts_of
 from releases.engine.workload.parsing import read_question
 
 RELATIONS = ["add_remove", "replace"]

@@ -11,174 +11,31 @@ without one there is nothing to look at, and `case_for` refuses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cache
 from itertools import product
-from typing import Any, TypeAlias, cast
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, TypeAlias
 
 from releases.engine.domain.privacy import ApproxDP, NeighbouringRelation, PrivacyBudget, PureDP
 from releases.engine.domain.schema import Schema
-from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
-from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Plan, mechanism
-from releases.engine.tables.counts import Counts, Rows, Tally, Texts
-from releases.engine.verification.truths import truths
+from releases.engine.verification.looks import (
+    LookAt,
+    along,
+    along_in_tenths,
+    chosen,
+    corners,
+    estimates,
+    first_update,
+    jump,
+    larger_count,
+    note,
+    released_total,
+)
+from releases.engine.verification.tables import Table
 from releases.engine.workload.parsing import read_question
-
-#: Rows as tuples of codes (`Tally`), in the order of the columns.
-Table: TypeAlias = Sequence[tuple[int, ...]]
-#: What of a result tells two tables apart: a thing that comes often, or a number that grows from one to the other.
-Look: TypeAlias = Callable[[Result], Hashable]
-#: Makes the look, from the exact answers on the two tables.
-LookAt: TypeAlias = Callable[[Plan, Table, Table], Look]
-
-
-class Remembered:
-    """Counts that are taken once, for thousands of runs on one table."""
-
-    def __init__(self, rows: Rows) -> None:
-        self.universe = rows.universe
-        self._rows = rows
-        self._marginal, self._tally, self._texts = cache(rows.marginal), cache(rows.tally), cache(rows.texts)
-
-    def marginal(self, names: tuple[str, ...]) -> NDArray[np.int64]:
-        return self._marginal(names)
-
-    def marginals(self, sets: Sequence[tuple[str, ...]]) -> list[NDArray[np.int64]]:
-        return [self._marginal(names) for names in sets]
-
-    def tally(self, names: tuple[str, ...]) -> Tally:
-        return self._tally(names)
-
-    def texts(self, name: str) -> Texts:
-        return self._texts(name)
-
-    def histogram(self) -> NDArray[np.int64]:
-        return self._marginal(self.universe.names)
-
-
-def rows_of(universe: Universe, table: Table) -> Rows:
-    """A table in memory. A code beyond those of a column's categories is a text that its catch-all takes in."""
-    stacked = np.array(list(table), dtype=np.int64).reshape(len(table), len(universe.names))
-    columns = dict(zip(universe.names, stacked.T.copy(), strict=True))
-    written = {}
-    for attribute in universe.attributes:
-        codes = columns[attribute.name]
-        if not attribute.has_values and (codes >= attribute.size).any():
-            texts = [*attribute.categories, *(f"text {code}" for code in range(attribute.size, int(codes.max()) + 1))]
-            written[attribute.name] = np.array(texts, dtype=object)[codes]
-            caught = attribute.categories.index(attribute.outside)
-            columns[attribute.name] = np.where(codes < attribute.size, codes, caught)
-    return Rows(universe=universe, columns=columns, written=written)
-
-
-def counts_of(universe: Universe, table: Table) -> Counts:
-    return Remembered(rows_of(universe, table))
-
-
-# What is looked at
-
-
-def chosen(*_: object) -> Look:
-    return lambda result: result.chosen
-
-
-def estimates(*_: object) -> Look:
-    return lambda result: tuple(float(value) for each in result.estimates for value in each)
-
-
-def note(name: str) -> LookAt:
-    def look_at(*_: object) -> Look:
-        return lambda result: str(result.notes[name])
-
-    return look_at
-
-
-def released_total(_plan: Plan, one: Table, other: Table) -> Look:
-    """The number of rows as released: all that the noise on it spends is in it."""
-    low, high = sorted((float(len(one)), float(len(other))))
-    return lambda result: min(max(result.total, low), high)
-
-
-def first_update(*_: object) -> Look:
-    """Of a session over counts that all start at half of the rows: which was the first not answered so."""
-
-    def look(result: Result) -> Hashable:
-        off = np.abs(np.concatenate(result.estimates) - result.total / 2)
-        return int(np.argmax(off > 1)) if (off > 1).any() else -1
-
-    return look
-
-
-def corners(_plan: Plan, one: Table, other: Table) -> Look:
-    """Of a pair that was chosen how many more rows have the first of both columns than the last, between the two exact
-    differences, which are the same for every pair."""
-    low, high = sorted(sum((not any(row)) - all(row) for row in table) for table in (one, other))
-
-    def look(result: Result) -> Hashable:
-        counts = result.notes["associations"][0]["counts"]
-        return min(max(int(counts[0][0] - counts[-1][-1]), low), high)
-
-    return look
-
-
-def larger_count(*_: object) -> Look:
-    """Whether the first of two counts is released as the larger."""
-    return lambda result: bool(result.estimates[0][0] > result.estimates[0][1])
-
-
-def along(plan: Plan, one: Table, other: Table) -> Look:
-    """How far each number lies from its exact value on one table to that on the other, all together.
-
-    The likelihood ratio of noise on these numbers grows with it, the more the less noise a number has for its weight.
-    Laplace noise tells nothing more beyond the two exact values; Gaussian noise does.
-    """
-    first, second = (np.concatenate(truths(plan, rows_of(plan.schema.universe, each))) for each in (one, other))
-    moved = first != second
-    step = (second - first)[moved]
-    ends = (-10.0, 10.0) if plan.delta else (0.0, 1.0)
-    tells = _weights(plan)[moved] ** (2 if plan.delta else 1)
-
-    def look(result: Result) -> Hashable:
-        values = np.concatenate(result.estimates)[moved]
-        return round(float((tells * np.clip((values - first[moved]) / step, *ends)).sum()), 6)
-
-    return look
-
-
-def along_in_tenths(plan: Plan, one: Table, other: Table) -> Look:
-    """The same in tenths of the way, for answers that are no whole numbers: what never comes twice is no event."""
-    look, whole = along(plan, one, other), float(_weights(plan).max() ** 2)
-    return lambda result: round(10 * cast("float", look(result)) / whole) / 10
-
-
-def _weights(plan: Plan) -> NDArray[np.float64]:
-    """Of each answer the weight that decides its noise."""
-    cells = [family.cells(plan.schema.universe) for family in plan.workload.families]
-    weights = plan.counts_asked.weights if mechanism(plan.mechanism).uses_weights else (1,) * len(cells)
-    return np.repeat(np.array(weights, dtype=np.float64), cells)
-
-
-def jump(lower: int, width: int) -> LookAt:
-    """Of propose, test, release: whether the distance was found above `lower`, and where in the range the answer is."""
-
-    def look_at(*_: object) -> Look:
-        def look(result: Result) -> Hashable:
-            distance = float(np.clip(result.notes["noisy distance"] - lower, 0, 1))
-            return round(distance + float(result.estimates[0][0]) / width, 3)
-
-        return look
-
-    return look_at
-
-
-# The cases
 
 PURE = PureDP(epsilon=Fraction(1))
 #: Choices and thresholds say one word in a run; at a larger epsilon fewer runs tell more.

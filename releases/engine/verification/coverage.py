@@ -18,7 +18,8 @@ from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan, mechanisms
 from releases.engine.noise.randomness import Randomness
-from releases.engine.verification.cases import Remembered, Table, case_for, rows_of, ways_of
+from releases.engine.verification.cases import case_for, ways_of
+from releases.engine.verification.tables import Remembered, Table, rows_of
 from releases.engine.verification.truths import bound_holds
 
 #: The failure probability asked for: so large that a bound too narrow by little is seen in few runs.

@@ -23,8 +23,9 @@ from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan, mechanisms
 from releases.engine.noise.randomness import Randomness
-from releases.engine.verification.cases import Pair, case_for, counts_of, ways_of
+from releases.engine.verification.cases import Pair, case_for, ways_of
 from releases.engine.verification.recording import with_noise_scaled
+from releases.engine.verification.tables import counts_of
 
 #: The factor on all noise that is tried first; where too few runs show it, the pair's own follows.
 _MILDEST, _RUNS_FOR_MILDEST = Fraction(1, 2), 1_000

@@ -9,8 +9,8 @@ from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.histogram import histogram_sensitivity
 from releases.engine.noise.randomness import StreamRandomness
-from releases.engine.verification.cases import rows_of
 from releases.engine.verification.privacy_loss import loss_seen
+from releases.engine.verification.tables import rows_of
 from tests.engine.telling import all_neighbours
 
 TOWN = [{"name": "town", "type": "categorical", "categories": ["a", "b", "c"], "outside": "c"}]

@@ -22,8 +22,8 @@ from releases.engine.mechanisms.sums import GaussianLaw, LaplaceLaw
 from releases.engine.noise.discrete import LARGEST_SCALE
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Rows, Tally
-from releases.engine.verification.cases import Remembered
 from releases.engine.verification.recording import record
+from releases.engine.verification.tables import Remembered
 from releases.engine.workload.measurements import pooled
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.row_means import MeanRead, Means, PairedMeans

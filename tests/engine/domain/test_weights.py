@@ -23,8 +23,8 @@ from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import mechanism, mechanisms
 from releases.engine.noise.randomness import StreamRandomness
-from releases.engine.verification.cases import counts_of
 from releases.engine.verification.recording import record
+from releases.engine.verification.tables import counts_of
 from releases.engine.workload.queries import Marginal, Workload
 
 COLUMNS = [

@@ -26,8 +26,8 @@ from releases.engine.mechanisms.counted_quantiles import counted, read_off
 from releases.engine.mechanisms.quantiles import draw_value, pad, rank_sensitivity, ranked, true_quantile
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Tally
-from releases.engine.verification.cases import rows_of
 from releases.engine.verification.recording import record
+from releases.engine.verification.tables import rows_of
 from releases.engine.verification.truths import both_ends_are_near, every_quantile_is_inside, the_quantile_is_near
 from releases.engine.workload.parsing import read_question
 from tests.engine.goodness import law_of, p_value

@@ -24,7 +24,8 @@ from releases.engine.mechanisms.base import Plan, mechanisms
 from releases.engine.noise import discrete
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Rows
-from releases.engine.verification.cases import case_for, rows_of, ways_of
+from releases.engine.verification.cases import case_for, ways_of
+from releases.engine.verification.tables import rows_of
 
 ROOM = Path(room.__file__).parent
 LAWS = ("discrete_laplace", "discrete_gaussian")

@@ -31,8 +31,9 @@ from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.run import run_release
 from releases.engine.tables.counts import Rows
 from releases.engine.verification.cases import CASES as CASES_OF_ROWS
-from releases.engine.verification.cases import CASES_OF_PERSONS, Remembered, rows_of
+from releases.engine.verification.cases import CASES_OF_PERSONS
 from releases.engine.verification.recording import record, with_noise_scaled
+from releases.engine.verification.tables import Remembered, rows_of
 from releases.engine.verification.truths import HOLDS, TRUTHS
 from releases.engine.workload.kinds.survey import Survey
 from releases.engine.workload.parsing import read_question

@@ -16,7 +16,7 @@ from releases.engine.domain.privacy import privacy_budget
 from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import mechanism, mechanisms
 from releases.engine.noise.randomness import StreamRandomness
-from releases.engine.verification.cases import rows_of
+from releases.engine.verification.tables import rows_of
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.queries import Workload
 from releases.engine.workload.questions import of_columns_asked

@@ -14,8 +14,9 @@ from releases.engine.mechanisms import randomized_response
 from releases.engine.mechanisms.base import mechanisms
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.run import run_release
-from releases.engine.verification.cases import case_for, counts_of
+from releases.engine.verification.cases import case_for
 from releases.engine.verification.recording import with_extreme_draws
+from releases.engine.verification.tables import counts_of
 from releases.models import Release
 from releases.publication import files
 from tests.web.pages import link, words
