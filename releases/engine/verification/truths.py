@@ -25,6 +25,7 @@ from releases.engine.workload.kinds.most_common import MostCommon
 from releases.engine.workload.kinds.quantile import Quantile
 from releases.engine.workload.kinds.quantiles import Quantiles
 from releases.engine.workload.kinds.range import Range
+from releases.engine.workload.kinds.regression import Regression
 from releases.engine.workload.kinds.second_moments import SecondMoments
 from releases.engine.workload.kinds.strongest_associations import StrongestAssociations, levels_of
 from releases.engine.workload.kinds.sum import Sum
@@ -121,6 +122,19 @@ def _moments(statistic: SecondMoments, rows: Rows) -> list[Floats]:
     return [np.array([(_numbers(rows, one) * _numbers(rows, other)).sum()]) for one, other in statistic.pairs()]
 
 
+def _coefficients(statistic: Regression, rows: Rows) -> list[Floats]:
+    """Of the line through the rows themselves; the shortest of them where many fit as well."""
+    columns = []
+    for name in statistic.predictors:
+        if rows.universe[name].is_numeric:
+            columns.append(_numbers(rows, name))
+        else:
+            columns += [(rows.columns[name] == code) * 1.0 for code in range(1, rows.universe[name].size)]
+    outcome = _numbers(rows, statistic.outcome)
+    found = np.linalg.lstsq(np.stack([*columns, np.ones(len(outcome))], axis=1), outcome, rcond=None)[0]
+    return [np.array([each]) for each in found]
+
+
 def _votes(statistic: Votes, rows: Rows) -> list[Floats]:
     totals = np.zeros(len(statistic.attributes))
     code = rows.universe[statistic.attributes[0]].categories.index(statistic.category)
@@ -151,6 +165,7 @@ TRUTHS: dict[type[Statistic], Truth] = {
     Mean: _means,
     WeightedCount: _weighted_counts,
     SecondMoments: _moments,
+    Regression: _coefficients,
     Votes: _votes,
     Survey: _survey,
     LargestError: _largest_error,
@@ -170,6 +185,10 @@ def the_means_are_inside(plan: Plan, result: Result, rows: Rows) -> bool:
         for ends, true in zip(result.spans, truths(plan, rows), strict=False)
     )
     return inside and within_half_widths(plan, result, rows)
+
+
+def nothing_is_said_or_it_holds(plan: Plan, result: Result, rows: Rows) -> bool:
+    return not result.notes["answered"] or within_half_widths(plan, result, rows)
 
 
 def at_most(plan: Plan, result: Result, rows: Rows) -> bool:
@@ -340,6 +359,7 @@ def _asked(plan: Plan) -> Any:
 HOLDS: dict[type[Statistic], Holds] = {
     **dict.fromkeys(TRUTHS, within_half_widths),
     Mean: the_means_are_inside,
+    Regression: nothing_is_said_or_it_holds,
     LargestError: at_most,
     MostCommon: each_place_is_near_the_best_left,
     LargestCount: the_predicate_is_near_the_best,

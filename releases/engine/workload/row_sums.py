@@ -66,6 +66,19 @@ class Sharing(Protocol):
         ...
 
 
+class Within(Protocol):
+    """What a weighted sum of noise and a normal variable independent of it stay within together."""
+
+    def __call__(self, deviations: NDArray[np.float64], variance: float, beta: float) -> float:
+        """A q with Pr[|Σ X_l + Z| > q] <= beta.
+
+        Args:
+            deviations: of the X_l, which are draws of the noise's law, scaled.
+            variance: of Z.
+        """
+        ...
+
+
 class Tallies(Protocol):
     """A table as sums see it: see `releases.engine.tables.counts.Counts.tally`."""
 
@@ -99,12 +112,16 @@ class Measured:
         reach: in the same units.
         variances: of the noise, in those units squared; for estimates alone, no bound needs them.
         pair_reach: see `row_means.PairedMeans`; empty where no pairs are measured.
+        within, beta: what several draws stay within together, and how often a bound may be broken: see
+            `row_regression`.
     """
 
     values: tuple[Fraction, ...]
     reach: tuple[Fraction, ...]
     variances: tuple[float, ...] = ()
     pair_reach: tuple[float, ...] = ()
+    within: Within | None = None
+    beta: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +135,7 @@ class Reading:
         total: the noisy number of rows, where it was measured.
         notes: further paid-for facts.
         spans: the ends of each number's interval, shape (numbers, 2) a part, where it is not the half width around it.
+        chosen: what is said in place of each number, where none can be.
     """
 
     estimates: tuple[NDArray[np.float64], ...]
@@ -126,6 +144,7 @@ class Reading:
     total: float = 0.0
     spans: tuple[NDArray[np.float64], ...] = ()
     notes: dict[str, Any] = field(default_factory=dict)
+    chosen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +153,8 @@ class Measurement(ABC):
 
     #: Said in a plan, where a statistic can be measured in several forms.
     form: ClassVar[str] = ""
+    #: Whether its bound is tested on real tables rather than proved.
+    is_tested: ClassVar[bool] = False
     schema: Schema
 
     @property
