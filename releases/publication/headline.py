@@ -42,7 +42,7 @@ def headline(
     family = question.families[chosen]
     first = sum(each.cells(universe) for each in question.families[:chosen])
     cells = receipt["answers"] if question.is_open else family.cells(universe)
-    if cells > _MOST_ANSWERS or not Proof(receipt["bound"]["proof"]).is_unconditional:
+    if cells > _MOST_ANSWERS or not Proof(receipt["bound"]["proof"]).can_be_said:
         return ""
     rows = read(first, first + cells)
     labels = islice(family.labels(universe), len(rows)) if not question.is_open else [()] * len(rows)

@@ -27,13 +27,15 @@ HALF_A_ROW = 0.5
 
 class Columns(StrEnum):
     """Which of the declared columns a field offers. CATEGORICAL: those counted by categories or by dates; LISTED: those
-    whose categories were listed; RANKED: those of numbers or of dates."""
+    whose categories were listed; RANKED: those of numbers or of dates; VALUED: those of numbers or of listed
+    categories."""
 
     ALL = "all"
     NUMERIC = "numeric"
     RANKED = "ranked"
     CATEGORICAL = "categorical"
     LISTED = "listed"
+    VALUED = "valued"
 
     def names(self, universe: Universe) -> list[str]:
         """The columns of a universe that are offered."""
@@ -41,6 +43,8 @@ class Columns(StrEnum):
             return list(universe.names)
         if self is Columns.LISTED:
             return [each.name for each in universe.attributes if not each.has_grammar]
+        if self is Columns.VALUED:
+            return [each.name for each in universe.attributes if each.dates is None]
         if self is Columns.RANKED:
             return [each.name for each in universe.attributes if each.has_grammar]
         return [each.name for each in universe.attributes if each.is_numeric == (self is Columns.NUMERIC)]
@@ -98,6 +102,7 @@ class Want(StrEnum):
     ROWS = "rows"
     AVERAGES = "averages"
     PERCENTILES = "percentiles"
+    LINE = "line"
     OTHER = "other"
     SAME = "same"
 
@@ -287,10 +292,10 @@ def column_field(columns: Columns) -> Field:
     return Field(name="column", label="Of this column", input=Input.COLUMN, missing=missing, columns=columns)
 
 
-def columns_field(columns: Columns, *, label: str) -> Field:
+def columns_field(columns: Columns, *, label: str, help: str = "") -> Field:
     """The field for several columns."""
     missing = "columns: nothing was chosen; must name declared columns"
-    return Field(name="columns", label=label, input=Input.COLUMNS, missing=missing, columns=columns)
+    return Field(name="columns", label=label, input=Input.COLUMNS, help=help, missing=missing, columns=columns)
 
 
 COUNTS_FIELD = Field(name="counts", label="The counts", input=Input.COUNTS)

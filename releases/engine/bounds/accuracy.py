@@ -52,6 +52,11 @@ class Proof(StrEnum):
         """Whether it holds whatever the rows are."""
         return self in (Proof.BEFORE, Proof.AFTER)
 
+    @property
+    def can_be_said(self) -> bool:
+        """Whether a sentence may be made of a result with it, beside what it is."""
+        return self.is_unconditional or self is Proof.TESTED
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bound:

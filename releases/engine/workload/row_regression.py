@@ -326,31 +326,29 @@ class RegressionSums(Measurement):
         )
         parts = self.statistic.parts(self.schema.universe)
         labels = ["1", *(each.label for each in self.columns)]
-        notes = {
-            "answered": found is not None,
-            "noisy number of rows": float(values[0]),
-            "moments of scaled columns": {"columns": labels, "sums": moments.tolist()},
-        }
+        rows = self.counted_as(
+            float(values[0]),
+            {
+                "answered": found is not None,
+                "moments of scaled columns": {"columns": labels, "sums": moments.tolist()},
+            },
+        )
         if found is None:
             return Reading(
                 estimates=(np.zeros(1),) * len(parts),
                 half_widths=(_ANYTHING,) * len(parts),
                 chosen=(NOTHING_SAID,) * len(parts),
-                says=f"nothing is said of the coefficients: the noise hides whether {self._too_alike}.",
-                notes=notes,
+                says="nothing is said of the coefficients: the noise hides how the predictors vary.",
+                **rows,
             )
         return Reading(
             estimates=tuple(found.estimates.reshape(-1, 1)),
             half_widths=tuple(outwards(Fraction(each)) for each in found.half_widths.tolist()),
             says=f"every one of the {len(parts):,} coefficients is within its half width of what it is in the whole "
             f"population that the {self.schema.counted.many} were drawn from at random{self._after}, all at once. This "
-            "covers the noise and the sampling",
-            notes=notes,
+            "covers the noise and the sampling.",
+            **rows,
         )
-
-    @property
-    def _too_alike(self) -> str:
-        return "the predictors differ enough from one another" if len(self.columns) > 2 else "the predictor varies"
 
     @property
     def _after(self) -> str:

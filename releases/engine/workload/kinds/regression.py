@@ -72,16 +72,15 @@ class Regression(Statistic):
         return read
 
     def parts(self, universe: Universe) -> tuple[Part, ...]:
+        first = {name: universe[name].categories[0] if universe[name].categories else "0" for name in self.predictors}
         names = [
-            f"{self.outcome}, {term.column} = {term.category} against {universe[term.column].categories[0]}"
+            f"difference in {self.outcome} between {term.column} = {term.category} and {first[term.column]}"
             if term.category
-            else f"{self.outcome} for each 1 more of {term.column}"
+            else f"change in {self.outcome} for each 1 more of {term.column}"
             for term in self.terms(universe)
         ]
-        at = [
-            f"{name} = {universe[name].categories[0] if universe[name].categories else 0}" for name in self.predictors
-        ]
-        names.append(f"{self.outcome} where {', '.join(at)}")
+        at = ", ".join(f"{name} = {value}" for name, value in first.items())
+        names.append(f"value of {self.outcome} on the line where {at}")
         return tuple(Part(name=name, rows=(name,)) for name in names)
 
     def to_json(self, universe: Universe) -> dict[str, Any]:
