@@ -93,6 +93,7 @@ class Shape(StrEnum):
     DISTRIBUTION = "distribution"
     BOUND = "bound"
     ASSOCIATIONS = "associations"
+    COEFFICIENTS = "coefficients"
 
 
 class Want(StrEnum):
@@ -135,6 +136,8 @@ class Kind(ABC):
     is_total: ClassVar[bool] = False
     #: Whether how far noise moves its answer depends on the number of rows.
     depends_on_rows: ClassVar[bool] = False
+    #: Whether that number is all it depends on, so that a bound can be proved from it; else an example is given.
+    is_proved: ClassVar[bool] = True
     #: Whether its answers are values of its column, in the column's unit.
     has_columns_unit: ClassVar[bool] = False
     #: By name, mechanisms whose answers say more than those of the others, and what: they are shown first.
@@ -215,6 +218,14 @@ class StatisticKind(Kind, Generic[S]):
         if chosen:
             return Shape.CHOICE
         return Shape.NUMBER if answers == 1 else Shape.NUMBERS
+
+    def units(self, statistic: S, universe: Universe, declared: Mapping[str, str]) -> Sequence[str]:
+        """The unit of each answer, where they differ; else none.
+
+        Args:
+            declared: by column the unit of its values, where there is one.
+        """
+        return ()
 
     def main_part(self, question: Any) -> int:
         return self.main(question.statistic)

@@ -367,17 +367,18 @@ def _expectation_of_line(
     if found is None:
         return None
     widths = tuple(map(float, found.half_widths))
-    labels = tuple(part.name for part in form.statistic.parts(form.schema.universe))
+    (part,) = form.statistic.parts(form.schema.universe)
+    labels = tuple(f"the {row}" for row in part.rows)
     many = form.schema.counted.many
     return Bound(
         beta=request.beta,
-        half_widths=widths,
+        half_widths=(max(widths),),
         proof=Proof.EXPECTED,
         formula=form.formula(*noised.law.quantile),
         source=source,
-        says=f"for example, if {rows:,} {many} are counted, their values are evenly spread over the declared ranges, "
+        says=f"For example, if {rows:,} {many} are counted, their values are evenly spread over the declared ranges, "
         f"and no column depends on another, {within(labels, tuple(map(Fraction, widths)), after='')} Columns that use "
-        "only a part of their range, or go together, have wider intervals.",
+        "only a part of their range, or go together, have wider intervals, or none.",
     )
 
 

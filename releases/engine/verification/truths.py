@@ -131,8 +131,9 @@ def _coefficients(statistic: Regression, rows: Rows) -> list[Floats]:
         else:
             columns += [(rows.columns[name] == code) * 1.0 for code in range(1, rows.universe[name].size)]
     outcome = _numbers(rows, statistic.outcome)
-    found = np.linalg.lstsq(np.stack([*columns, np.ones(len(outcome))], axis=1), outcome, rcond=None)[0]
-    return [np.array([each]) for each in found]
+    design = np.stack([*columns, np.ones(len(outcome))], axis=1)
+    found: Floats = np.linalg.lstsq(design, outcome, rcond=None)[0]
+    return [found]
 
 
 def _votes(statistic: Votes, rows: Rows) -> list[Floats]:
@@ -178,8 +179,8 @@ def within_half_widths(plan: Plan, result: Result, rows: Rows) -> bool:
     return all(bool((np.abs(found - true) <= width + 1e-9 * np.abs(true)).all()) for found, true, width in parts)
 
 
-def the_means_are_inside(plan: Plan, result: Result, rows: Rows) -> bool:
-    """Whether every mean is within its half width of the truth, and in its interval where one is given."""
+def the_numbers_are_inside(plan: Plan, result: Result, rows: Rows) -> bool:
+    """Whether every number is within its half width of the truth, and in its interval where one is given."""
     inside = all(
         bool(((ends[:, 0] - 1e-9 * np.abs(true) <= true) & (true <= ends[:, 1] + 1e-9 * np.abs(true))).all())
         for ends, true in zip(result.spans, truths(plan, rows), strict=False)
@@ -188,7 +189,7 @@ def the_means_are_inside(plan: Plan, result: Result, rows: Rows) -> bool:
 
 
 def nothing_is_said_or_it_holds(plan: Plan, result: Result, rows: Rows) -> bool:
-    return not result.notes["answered"] or within_half_widths(plan, result, rows)
+    return not result.notes["answered"] or the_numbers_are_inside(plan, result, rows)
 
 
 def at_most(plan: Plan, result: Result, rows: Rows) -> bool:
@@ -358,7 +359,7 @@ def _asked(plan: Plan) -> Any:
 #: For each statistic, whether what the bound of a result says is true of the rows.
 HOLDS: dict[type[Statistic], Holds] = {
     **dict.fromkeys(TRUTHS, within_half_widths),
-    Mean: the_means_are_inside,
+    Mean: the_numbers_are_inside,
     Regression: nothing_is_said_or_it_holds,
     LargestError: at_most,
     MostCommon: each_place_is_near_the_best_left,

@@ -70,6 +70,8 @@ from releases.engine.workload.row_sums import (
     Within,
     after_clamping,
     outwards,
+    places_of,
+    rounded_outwards,
     sum_of_products,
 )
 from releases.engine.workload.sensitivity import Changes, Span, changes
@@ -324,29 +326,36 @@ class RegressionSums(Measurement):
         found = self.coefficients(
             moments, self.variances(measured.variances), within=measured.within, beta=measured.beta
         )
-        parts = self.statistic.parts(self.schema.universe)
-        labels = ["1", *(each.label for each in self.columns)]
         rows = self.counted_as(
             float(values[0]),
             {
                 "answered": found is not None,
-                "moments of scaled columns": {"columns": labels, "sums": moments.tolist()},
+                "moments of scaled columns": {
+                    "columns": ["1", *(each.label for each in self.columns)],
+                    "sums": moments.tolist(),
+                },
             },
         )
+        size = len(self.columns)
         if found is None:
             return Reading(
-                estimates=(np.zeros(1),) * len(parts),
-                half_widths=(_ANYTHING,) * len(parts),
-                chosen=(NOTHING_SAID,) * len(parts),
+                estimates=(np.zeros(size),),
+                half_widths=(_ANYTHING,),
+                chosen=(NOTHING_SAID,) * size,
                 says="nothing is said of the coefficients: the noise hides how the predictors vary.",
                 **rows,
             )
+        given = zip(found.estimates.tolist(), found.half_widths.tolist(), strict=True)
+        ends = np.array([rounded_outwards(Fraction(each - width), Fraction(each + width)) for each, width in given])
+        places = [places_of(2 * width) for width in found.half_widths.tolist()]
+        estimates = np.array([round(each, last) for each, last in zip(found.estimates.tolist(), places, strict=True)])
+        many = self.schema.counted.many
         return Reading(
-            estimates=tuple(found.estimates.reshape(-1, 1)),
-            half_widths=tuple(outwards(Fraction(each)) for each in found.half_widths.tolist()),
-            says=f"every one of the {len(parts):,} coefficients is within its half width of what it is in the whole "
-            f"population that the {self.schema.counted.many} were drawn from at random{self._after}, all at once. This "
-            "covers the noise and the sampling.",
+            estimates=(estimates,),
+            half_widths=(outwards(Fraction(float(np.abs(ends - estimates[:, None]).max()))),),
+            spans=(ends,),
+            says=f"every one of the {size:,} coefficients of the whole population, from which the {many} were drawn at "
+            f"random, lies in its interval{self._after}, all at once. The intervals cover the noise and the sampling.",
             **rows,
         )
 

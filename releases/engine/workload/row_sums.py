@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from math import floor
+from math import ceil, floor, log10
 from operator import mul
 from typing import Any, ClassVar, Protocol
 
@@ -601,6 +601,17 @@ def over_places(values: Sequence[Fraction], coordinates: Sequence[Coordinate]) -
 def outwards(width: Fraction) -> float:
     """A half width as a double, with room for the rounding of the estimate beside it."""
     return float(width) * (1 + _ROUNDING)
+
+
+def rounded_outwards(low: Fraction, high: Fraction) -> tuple[float, float]:
+    """The ends of an interval with four digits of its width."""
+    scale = 10.0 ** places_of(float(high - low))
+    return floor(float(low) * scale) / scale, ceil(float(high) * scale) / scale
+
+
+def places_of(width: float) -> int:
+    """Decimals that show four digits of a width."""
+    return max(0, 3 - floor(log10(width or 1.0)))
 
 
 def _read_separately(measured: Measured, coordinates: tuple[Coordinate, ...], *, after: str) -> Reading:

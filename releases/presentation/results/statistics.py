@@ -22,7 +22,7 @@ from releases.publication.associations import Association
 from releases.publication.headline import unit_of
 from releases.questions.base import Shape, statistic_kind
 from releases.questions.headline import number_text, value_text
-from releases.schema.descriptions import Notes
+from releases.schema.descriptions import UNIT, Notes
 
 #: Rows on the page; the rest is in the file.
 MAX_SHOWN = 500
@@ -42,6 +42,7 @@ class ShownAnswer:
     chosen: str = ""
     value: str = ""
     share: str = ""
+    unit: str = ""
 
     @property
     def is_above(self) -> bool:
@@ -83,6 +84,10 @@ class ShownStatistic:
         return any(each.share for each in self.answers)
 
     @property
+    def has_units(self) -> bool:
+        return any(each.unit for each in self.answers)
+
+    @property
     def has_values(self) -> bool:
         return any(each.value for each in self.answers)
 
@@ -113,7 +118,11 @@ def shown_statistic(
     )
     kind, statistic = statistic_kind(inquiry.statistic), inquiry.statistic
     whole = _whole(table) if kind.has_shares and inquiry.size > 1 else None
-    answers = [_shown(label, row, whole) for label, row in zip(labels, stored, strict=False)]
+    units = kind.units(statistic, inquiry.universe, {name: said.get(UNIT, "") for name, said in notes.items()})
+    answers = [
+        _shown(label, row, whole, unit=unit)
+        for label, row, unit in zip(labels, stored, (*units, *[""] * len(stored)), strict=False)
+    ]
     shape = kind.shape(statistic, chosen=bool(answers and answers[0].chosen), answers=inquiry.size)
     drawn = [{"label": label, **row} for label, row in zip(labels, stored, strict=False)]
     dates = dates_of(inquiry)
@@ -167,12 +176,12 @@ def _whole(table: pa.Table) -> Whole | None:
     return Whole.of(*numbers, rows=None)
 
 
-def _shown(label: str, row: dict[str, Any], whole: Whole | None) -> ShownAnswer:
+def _shown(label: str, row: dict[str, Any], whole: Whole | None, *, unit: str) -> ShownAnswer:
     if "answer" in row:
         value = row.get("value")
         return ShownAnswer(label=label, chosen=row["answer"], value="" if value is None else number_text(value))
     share = "" if whole is None else whole.text(Answer(labels=(label,), **{name: row[name] for name in _NUMBERS}))
-    return ShownAnswer(label=label, share=share, **{name: value_text(row[name]) for name in _NUMBERS})
+    return ShownAnswer(label=label, share=share, unit=unit, **{name: value_text(row[name]) for name in _NUMBERS})
 
 
 def _measured(label: str, row: dict[str, Any], dates: Dates | None) -> Answer:

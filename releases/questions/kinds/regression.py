@@ -13,6 +13,7 @@ from releases.questions.base import (
     Columns,
     Field,
     Input,
+    Shape,
     StatisticKind,
     Want,
     columns_field,
@@ -50,6 +51,11 @@ class RegressionKind(StatisticKind[Regression]):
     )
     lacks = "No column is declared as numbers, so there is no outcome."
     depends_on_rows = True
+    is_proved = False
+
+    def in_words(self, question: Any) -> str:
+        predictors = ", ".join(question.statistic.predictors)
+        return f"linear regression: how {question.statistic.outcome} depends on {predictors}"
 
     def typed(self, statistic: Regression, universe: Universe) -> dict[str, Any]:
         return {"outcome": statistic.outcome, "columns": list(statistic.predictors)}
@@ -64,18 +70,30 @@ class RegressionKind(StatisticKind[Regression]):
         """A slope is as small as the predictor's range is large."""
         return 1e-12
 
+    def shape(self, statistic: Regression, *, chosen: bool, answers: int) -> Shape:
+        return Shape.CHOICE if chosen else Shape.COEFFICIENTS
+
+    def units(self, statistic: Regression, universe: Universe, declared: Mapping[str, str]) -> Sequence[str]:
+        outcome = declared.get(statistic.outcome, "")
+        if not outcome:
+            return ()
+        of_slopes = [
+            outcome if term.category else f"{outcome} per {declared.get(term.column) or term.column}"
+            for term in statistic.terms(universe)
+        ]
+        return (*of_slopes, outcome)
+
     def caution(self, question: Question) -> str:
         return (
             f"The interval covers the noise and the sampling, if the {question.universe.counted.many} were drawn from "
-            "a population at random. It was tested on real tables, not proved: where values scatter about the line "
-            "very unevenly, it can be too narrow. A dependence is no proof of a cause."
+            "a population at random. It was tested on real tables, not proved."
         )
 
     def found(self, statistic: Regression, part: int, answers: Sequence[Released], *, unit: str) -> str:
-        (answer,) = answers
-        if answer.is_chosen:
+        first = answers[0]
+        if first.is_chosen:
             return (
                 "No coefficient can be said: the noise hides how the predictors vary. More rows, a larger epsilon or "
                 "fewer predictors would help"
             )
-        return Measure(noun=f"The {answer.label}").about(answer)
+        return Measure(noun=f"The {first.label}").about(first)

@@ -81,7 +81,7 @@ class Regression(Statistic):
         ]
         at = ", ".join(f"{name} = {value}" for name, value in first.items())
         names.append(f"value of {self.outcome} on the line where {at}")
-        return tuple(Part(name=name, rows=(name,)) for name in names)
+        return (Part(name=f"linear regression of {self.outcome}", rows=tuple(names)),)
 
     def to_json(self, universe: Universe) -> dict[str, Any]:
         return {self.kind: {"outcome": self.outcome, "columns": list(self.predictors)}}
