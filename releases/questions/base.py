@@ -138,6 +138,10 @@ class Kind(ABC):
     depends_on_rows: ClassVar[bool] = False
     #: Whether that number is all it depends on, so that a bound can be proved from it; else an example is given.
     is_proved: ClassVar[bool] = True
+    #: Whether its intervals are about the population that the rows were drawn from, and cover the sampling too.
+    is_of_population: ClassVar[bool] = False
+    #: Whether the answers of a part have one unit, and so can be drawn on one axis.
+    has_one_axis: ClassVar[bool] = True
     #: Whether its answers are values of its column, in the column's unit.
     has_columns_unit: ClassVar[bool] = False
     #: By name, mechanisms whose answers say more than those of the others, and what: they are shown first.

@@ -132,8 +132,7 @@ def _coefficients(statistic: Regression, rows: Rows) -> list[Floats]:
             columns += [(rows.columns[name] == code) * 1.0 for code in range(1, rows.universe[name].size)]
     outcome = _numbers(rows, statistic.outcome)
     design = np.stack([*columns, np.ones(len(outcome))], axis=1)
-    found: Floats = np.linalg.lstsq(design, outcome, rcond=None)[0]
-    return [found]
+    return [np.linalg.lstsq(design, outcome, rcond=None)[0].astype(np.float64)]
 
 
 def _votes(statistic: Votes, rows: Rows) -> list[Floats]:

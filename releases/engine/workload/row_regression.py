@@ -87,7 +87,7 @@ _NUISANCE = 0.01
 #: What is said instead of a coefficient.
 NOTHING_SAID = "cannot be said"
 #: The half width of what can be anything, as far as a number says it.
-_ANYTHING = float(np.finfo(np.float64).max)
+_ANYTHING = 1e300
 
 Floats = NDArray[np.float64]
 

@@ -19,10 +19,10 @@ from releases.presentation.results.shares import Whole
 from releases.presentation.results.two_answers import TwoAnswers, two_answers
 from releases.publication import files
 from releases.publication.associations import Association
-from releases.publication.headline import unit_of
+from releases.publication.headline import unit_of, with_units
 from releases.questions.base import Shape, statistic_kind
 from releases.questions.headline import number_text, value_text
-from releases.schema.descriptions import UNIT, Notes
+from releases.schema.descriptions import Notes
 
 #: Rows on the page; the rest is in the file.
 MAX_SHOWN = 500
@@ -42,7 +42,6 @@ class ShownAnswer:
     chosen: str = ""
     value: str = ""
     share: str = ""
-    unit: str = ""
 
     @property
     def is_above(self) -> bool:
@@ -84,8 +83,9 @@ class ShownStatistic:
         return any(each.share for each in self.answers)
 
     @property
-    def has_units(self) -> bool:
-        return any(each.unit for each in self.answers)
+    def is_chosen(self) -> bool:
+        """Whether no number was released."""
+        return any(each.chosen for each in self.answers)
 
     @property
     def has_values(self) -> bool:
@@ -118,11 +118,8 @@ def shown_statistic(
     )
     kind, statistic = statistic_kind(inquiry.statistic), inquiry.statistic
     whole = _whole(table) if kind.has_shares and inquiry.size > 1 else None
-    units = kind.units(statistic, inquiry.universe, {name: said.get(UNIT, "") for name, said in notes.items()})
-    answers = [
-        _shown(label, row, whole, unit=unit)
-        for label, row, unit in zip(labels, stored, (*units, *[""] * len(stored)), strict=False)
-    ]
+    shown_labels = with_units(inquiry, labels, notes)
+    answers = [_shown(label, row, whole) for label, row in zip(shown_labels, stored, strict=False)]
     shape = kind.shape(statistic, chosen=bool(answers and answers[0].chosen), answers=inquiry.size)
     drawn = [{"label": label, **row} for label, row in zip(labels, stored, strict=False)]
     dates = dates_of(inquiry)
@@ -176,12 +173,12 @@ def _whole(table: pa.Table) -> Whole | None:
     return Whole.of(*numbers, rows=None)
 
 
-def _shown(label: str, row: dict[str, Any], whole: Whole | None, *, unit: str) -> ShownAnswer:
+def _shown(label: str, row: dict[str, Any], whole: Whole | None) -> ShownAnswer:
     if "answer" in row:
         value = row.get("value")
         return ShownAnswer(label=label, chosen=row["answer"], value="" if value is None else number_text(value))
     share = "" if whole is None else whole.text(Answer(labels=(label,), **{name: row[name] for name in _NUMBERS}))
-    return ShownAnswer(label=label, share=share, unit=unit, **{name: value_text(row[name]) for name in _NUMBERS})
+    return ShownAnswer(label=label, share=share, **{name: value_text(row[name]) for name in _NUMBERS})
 
 
 def _measured(label: str, row: dict[str, Any], dates: Dates | None) -> Answer:

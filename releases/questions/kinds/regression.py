@@ -52,6 +52,8 @@ class RegressionKind(StatisticKind[Regression]):
     lacks = "No column is declared as numbers, so there is no outcome."
     depends_on_rows = True
     is_proved = False
+    is_of_population = True
+    has_one_axis = False
 
     def in_words(self, question: Any) -> str:
         predictors = ", ".join(question.statistic.predictors)
@@ -71,7 +73,7 @@ class RegressionKind(StatisticKind[Regression]):
         return 1e-12
 
     def shape(self, statistic: Regression, *, chosen: bool, answers: int) -> Shape:
-        return Shape.CHOICE if chosen else Shape.COEFFICIENTS
+        return Shape.COEFFICIENTS
 
     def units(self, statistic: Regression, universe: Universe, declared: Mapping[str, str]) -> Sequence[str]:
         outcome = declared.get(statistic.outcome, "")
