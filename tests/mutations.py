@@ -131,6 +131,26 @@ MUTATIONS = (
         ),
     ),
     Mutation(
+        name="sums-of-a-regression-moved-by-one-number",
+        file="releases/engine/workload/row_regression.py",
+        text="for m in range(1, numbers + 1):",
+        instead="for m in range(1, 2):",
+        test=(
+            "tests/engine/workload/test_sensitivity.py::"
+            "test_sums_of_a_regression_move_exactly_as_far_as_declared_where_rows_are_added"
+        ),
+    ),
+    Mutation(
+        name="interval-of-a-coefficient-without-its-noise",
+        file="releases/engine/workload/row_regression.py",
+        text="first = within(weights * np.sqrt(noise), uneven * length, one)",
+        instead="first = within(0 * weights * np.sqrt(noise), uneven * length, one)",
+        test=(
+            "tests/engine/workload/test_regression_coverage.py::"
+            "test_intervals_hold_on_samples_of_real_tables_and_half_as_wide_they_do_not"
+        ),
+    ),
+    Mutation(
         name="threshold-for-one-value-of-a-unit",
         file="releases/engine/mechanisms/category_discovery.py",
         text="by_ones = 1 + laplace_passes(scale=scale, probability=allowed / rows)",

@@ -119,12 +119,13 @@ def _columns_field(field: Field, universe: Universe) -> forms.Field:
     if len(offered) > MAX_FORM_COLUMNS:
         return forms.CharField(
             label=field.label,
-            help_text="One a line, or between commas.",
+            help_text=f"One a line, or between commas. {field.help}".strip(),
             widget=forms.Textarea(attrs={"rows": 3}),
             error_messages=messages,
         )
     return forms.MultipleChoiceField(
         label=field.label,
+        help_text=field.help,
         choices=[(name, name) for name in offered],
         widget=forms.CheckboxSelectMultiple,
         error_messages={

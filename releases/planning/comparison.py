@@ -160,12 +160,13 @@ class ComparedPlan:
             depends = f"how many {self.counted.many} there are. Type about how many"
             if weight_of(self.plan.workload) is not None:
                 depends = "what the weights add up to. Type about how much that is"
-            return (
-                f"How accurate it is depends on {depends}, below epsilon, and it is said here; the release proves its "
-                "own bound."
-            )
+            kind = kind_of(self.plan.workload)
+            said = "it is said here; the release proves its own bound" if kind.is_proved else "an example is given here"
+            return f"How accurate it is depends on {depends}, below epsilon, and {said}."
         if self.bound is None:
             return "How accurate it is becomes known with the release: no bound is proved before."
+        if self.is_unproved and self.bound.says:
+            return f"How accurate it is becomes known with the release. {self.bound.says}"
         if self.is_unproved:
             within = rows_text(self.bound.alpha, self.counted)
             return (

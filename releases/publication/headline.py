@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice, repeat
 from typing import Any
 
 from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.counted import Counted
 from releases.engine.domain.dates import Dates
-from releases.engine.workload.questions import Question, dates_of, valued_columns
+from releases.engine.workload.questions import Inquiry, Question, dates_of, valued_columns
 from releases.publication.readme import confidence_of
-from releases.questions.base import kind_of
+from releases.questions.base import kind_of, statistic_kind
 from releases.questions.headline import Released
 from releases.schema.descriptions import UNIT, Notes
 
@@ -42,7 +42,7 @@ def headline(
     family = question.families[chosen]
     first = sum(each.cells(universe) for each in question.families[:chosen])
     cells = receipt["answers"] if question.is_open else family.cells(universe)
-    if cells > _MOST_ANSWERS or not Proof(receipt["bound"]["proof"]).is_unconditional:
+    if cells > _MOST_ANSWERS or not Proof(receipt["bound"]["proof"]).can_be_said:
         return ""
     rows = read(first, first + cells)
     labels = islice(family.labels(universe), len(rows)) if not question.is_open else [()] * len(rows)
@@ -65,6 +65,18 @@ def unit_of(question: Question, notes: Notes) -> str:
     if not kind_of(question).has_columns_unit or len(valued) != 1:
         return ""
     return notes.get(valued[0], {}).get(UNIT, "")
+
+
+def with_units(question: Question, labels: Iterable[str], notes: Notes) -> Iterator[str]:
+    """What the answers of a statistic are of, each with its unit where these differ and are declared."""
+    declared = {name: said.get(UNIT, "") for name, said in notes.items()}
+    units = (
+        statistic_kind(question.statistic).units(question.statistic, question.universe, declared)
+        if isinstance(question, Inquiry)
+        else ()
+    )
+    for label, unit in zip(labels, chain(units, repeat("")), strict=False):
+        yield f"{label}, in {unit}" if unit else label
 
 
 def _released(label: str, row: dict[str, Any], dates: Dates | None, counted: Counted) -> Released:

@@ -61,10 +61,10 @@ trust"""
 
 def notebook_of(report: Report, *, has_synthetic_rows: bool) -> str:
     """As JSON of nbformat 4."""
-    is_measured = all(table.is_measured for table in report.tables)
+    is_drawn = all(table.is_measured and table.has_one_axis for table in report.tables)
     said = [f"# {report.title}", report.headline, report.bound, report.citation]
     drawing = _DRAW_DATES if any(table.of_dates for table in report.tables) else _DRAW
-    codes = [_READ, *([drawing] if is_measured else []), *([_SYNTHETIC, _TRUST] if has_synthetic_rows else [])]
+    codes = [_READ, *([drawing] if is_drawn else []), *([_SYNTHETIC, _TRUST] if has_synthetic_rows else [])]
     cells = [_cell("markdown", "\n\n".join(filter(None, said))), *(_cell("code", code) for code in codes)]
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"

@@ -29,7 +29,7 @@ from releases.engine.workload.questions import Question, dates_of
 from releases.engine.workload.statistic import Part
 from releases.publication import drawing
 from releases.publication.associations import associations_of
-from releases.publication.headline import Rows
+from releases.publication.headline import Rows, with_units
 from releases.publication.readme import citation_text, path_of
 from releases.publication.receipt import (
     counted_in_words,
@@ -61,6 +61,7 @@ class ReportTable:
         is_measured: whether its rows end with numbers, or `of_dates` with dates.
         more: what is not in the table; empty where everything is.
         says: what it shows, in words; empty where nothing is made of it.
+        has_one_axis: whether its numbers have one unit.
     """
 
     title: str
@@ -71,6 +72,7 @@ class ReportTable:
     chart: dict[str, Any] | None
     says: str = ""
     of_dates: bool = False
+    has_one_axis: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,17 +137,20 @@ def report_of(result: Mapping[str, Any], read: Callable[[int, int], Rows], *, di
             ("Accuracy", f"The bound is {receipt['bound']['proof']}."),
         ),
         rules=tuple(receipt.get("rules_in_words", rules_in_words(schema.universe))),
-        limits=tuple(filter(None, _limits(receipt, schema))),
+        limits=tuple(filter(None, _limits(receipt, schema, question))),
         citation=citation_text(receipt, digest=digest, address=address),
     )
 
 
-def _limits(receipt: Mapping[str, Any], schema: Schema) -> tuple[str, ...]:
+def _limits(receipt: Mapping[str, Any], schema: Schema, question: Question) -> tuple[str, ...]:
     many = schema.counted.many.capitalize()
     return (
         "Every number was changed by chance, so that nobody can learn much about anybody from it. A small true number "
         "can come out as 0, and nothing as a small number.",
-        "An interval says how far chance has moved a number. It does not say how well the table represents people "
+        "An interval holds if the rows were drawn at random from the population that it is about. It does not say "
+        "whether one thing is the cause of another."
+        if kind_of(question).is_of_population
+        else "An interval says how far chance has moved a number. It does not say how well the table represents people "
         "who are not in it.",
         f"{many} that the rules below leave out are in no number." if schema.rows_may_vanish else "",
         limit_in_words(receipt),
@@ -163,7 +168,9 @@ def _tables(question: Question, result: Mapping[str, Any], read: Callable[[int, 
         labels = list(islice(named, len(rows)))
         columns = [with_unit(name, notes) for name in family.attributes] if question.is_counts else ["Of"]
         of_dates = dates_of(question) is not None
-        left = cells - len(rows)
+        left, kind = cells - len(rows), kind_of(question)
+        if not question.is_counts and not question.is_open:
+            labels = [(each,) for each in with_units(question, (label for (label,) in labels), notes)]
         tables.append(
             ReportTable(
                 title=family.title(universe),
@@ -172,9 +179,10 @@ def _tables(question: Question, result: Mapping[str, Any], read: Callable[[int, 
                 heads=(*columns, *_heads(rows, of_dates=of_dates)),
                 rows=tuple((*label, *_values(row)) for label, row in zip(labels, rows, strict=True)),
                 more=f"{left:,} more answers are in answers.csv." if left else "",
+                has_one_axis=kind.has_one_axis,
                 chart=None
-                if left
-                else _chart(family, universe, labels, rows, columns, is_counts=kind_of(question).counts_rows),
+                if left or not kind.has_one_axis
+                else _chart(family, universe, labels, rows, columns, is_counts=kind.counts_rows),
             )
         )
         first += cells

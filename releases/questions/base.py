@@ -28,13 +28,15 @@ HALF_A_ROW = 0.5
 
 class Columns(StrEnum):
     """Which of the declared columns a field offers. CATEGORICAL: those counted by categories or by dates; LISTED: those
-    whose categories were listed; RANKED: those of numbers or of dates."""
+    whose categories were listed; RANKED: those of numbers or of dates; VALUED: those of numbers or of listed
+    categories."""
 
     ALL = "all"
     NUMERIC = "numeric"
     RANKED = "ranked"
     CATEGORICAL = "categorical"
     LISTED = "listed"
+    VALUED = "valued"
 
     def names(self, universe: Universe) -> list[str]:
         """The columns of a universe that are offered."""
@@ -42,6 +44,8 @@ class Columns(StrEnum):
             return list(universe.names)
         if self is Columns.LISTED:
             return [each.name for each in universe.attributes if not each.has_grammar]
+        if self is Columns.VALUED:
+            return [each.name for each in universe.attributes if each.dates is None]
         if self is Columns.RANKED:
             return [each.name for each in universe.attributes if each.has_grammar]
         return [each.name for each in universe.attributes if each.is_numeric == (self is Columns.NUMERIC)]
@@ -90,6 +94,7 @@ class Shape(StrEnum):
     DISTRIBUTION = "distribution"
     BOUND = "bound"
     ASSOCIATIONS = "associations"
+    COEFFICIENTS = "coefficients"
 
 
 class Want(StrEnum):
@@ -99,6 +104,7 @@ class Want(StrEnum):
     ROWS = "rows"
     AVERAGES = "averages"
     PERCENTILES = "percentiles"
+    LINE = "line"
     OTHER = "other"
     SAME = "same"
 
@@ -131,6 +137,12 @@ class Kind(ABC):
     is_total: ClassVar[bool] = False
     #: Whether how far noise moves its answer depends on the number of rows.
     depends_on_rows: ClassVar[bool] = False
+    #: Whether that number is all it depends on, so that a bound can be proved from it; else an example is given.
+    is_proved: ClassVar[bool] = True
+    #: Whether its intervals are about the population that the rows were drawn from, and cover the sampling too.
+    is_of_population: ClassVar[bool] = False
+    #: Whether the answers of a part have one unit, and so can be drawn on one axis.
+    has_one_axis: ClassVar[bool] = True
     #: Whether its answers are values of its column, in the column's unit.
     has_columns_unit: ClassVar[bool] = False
     #: By name, mechanisms whose answers say more than those of the others, and what: they are shown first.
@@ -212,6 +224,14 @@ class StatisticKind(Kind, Generic[S]):
             return Shape.CHOICE
         return Shape.NUMBER if answers == 1 else Shape.NUMBERS
 
+    def units(self, statistic: S, universe: Universe, declared: Mapping[str, str]) -> Sequence[str]:
+        """The unit of each answer, where they differ; else none.
+
+        Args:
+            declared: by column the unit of its values, where there is one.
+        """
+        return ()
+
     def main_part(self, question: Any) -> int:
         return self.main(question.statistic)
 
@@ -288,10 +308,10 @@ def column_field(columns: Columns) -> Field:
     return Field(name="column", label="Of this column", input=Input.COLUMN, missing=missing, columns=columns)
 
 
-def columns_field(columns: Columns, *, label: str) -> Field:
+def columns_field(columns: Columns, *, label: str, help: str = "") -> Field:
     """The field for several columns."""
     missing = "columns: nothing was chosen; must name declared columns"
-    return Field(name="columns", label=label, input=Input.COLUMNS, missing=missing, columns=columns)
+    return Field(name="columns", label=label, input=Input.COLUMNS, help=help, missing=missing, columns=columns)
 
 
 COUNTS_FIELD = Field(name="counts", label="The counts", input=Input.COUNTS)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq, minimize_scalar
 from scipy.special import erfc, ndtri
 
 from releases.engine.errors import InvalidInput
@@ -32,6 +32,7 @@ class Proof(StrEnum):
     """How a bound is known. BEFORE: a theorem on public inputs. AFTER: a theorem on what was released.
 
     ASSUMED: a theorem on public inputs and a public guess, such as about how many rows the table has.
+    TESTED: no theorem; the tests of this program count on real tables how often it holds.
     EXPECTED is no bound, and is labelled so: that of the noisy tables that something is fitted to, or a share of it,
     which the fit is expected to stay within.
     """
@@ -39,16 +40,22 @@ class Proof(StrEnum):
     BEFORE = "proved before the release"
     AFTER = "proved from the release"
     ASSUMED = "proved if the table is about as large as you said"
+    TESTED = "tested on real tables, not proved"
     EXPECTED = "expected, not proved"
 
     @property
     def is_proved(self) -> bool:
-        return self is not Proof.EXPECTED
+        return self not in (Proof.TESTED, Proof.EXPECTED)
 
     @property
     def is_unconditional(self) -> bool:
         """Whether it holds whatever the rows are."""
         return self in (Proof.BEFORE, Proof.AFTER)
+
+    @property
+    def can_be_said(self) -> bool:
+        """Whether a sentence may be made of a result with it, beside what it is."""
+        return self.is_unconditional or self is Proof.TESTED
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -323,6 +330,47 @@ def laplace_pair_reach(*, shares: NDArray[np.float64], scale: Fraction, beta: fl
             is_enough = tail(middle) <= beta * (1 - _SLACK)
             low, high = np.where(is_enough, low, middle), np.where(is_enough, middle, high)
     return np.asarray(float(scale) * high * (1 + _SLACK) + 1)
+
+
+#: Frequencies at which the transform of a weighted sum is taken, in its own deviations, and the step between them.
+_STEP = 0.1
+_FREQUENCIES = (np.arange(1500) + 0.5) * _STEP
+#: What the integral over these loses at most.
+_INTEGRAL_ERROR = 1e-6
+
+
+def laplace_and_normal_quantile(deviations: NDArray[np.float64], variance: float, beta: float) -> float:
+    """A q with Pr[|Σ X_l + Z| > q] <= beta, X_l independent Laplace of these deviations and Z normal of that variance.
+
+    From the characteristic function φ(u) = exp(-v u² / 2) Π 1 / (1 + (s_l u)² / 2) by the formula of Gil-Pelaez (1951),
+    Pr[|X| <= x] = (2/π) ∫ φ(u) sin(u x) / u du, as a sum at midpoints, whose error is at most Pr[|X| > 2π/h - x] plus
+    what lies beyond the last frequency: with one Laplace variable alone, 2/u² of the transform. For a small beta
+    Chernoff's bound. Of wide noise on whole numbers this is the law, next to it.
+    """
+    squares = np.square(deviations)
+    total = float(squares.sum()) + variance
+    if total <= 0:
+        return 0.0
+    # Of unit variance; what is far below counts as normal.
+    weights = squares[squares > 1e-6 * total] / total
+    normal = 1.0 - float(weights.sum())
+    if not weights.size:
+        return float(-ndtri(beta / 2) * np.sqrt(total))
+
+    def log_mgf(u: float) -> float:
+        return normal * u * u / 2 - float(np.log1p(-weights * (u * u / 2)).sum())
+
+    chernoff, _ = _chernoff_quantile(log_mgf, float(np.sqrt(2 / weights.max())), 1, log(2 / beta))
+    if beta < 100 * _INTEGRAL_ERROR:
+        return float(chernoff * np.sqrt(total))
+    u = _FREQUENCIES
+    transform = np.exp(-normal * u * u / 2 - np.log1p(np.multiply.outer(weights, u * u / 2)).sum(axis=0)) / u
+
+    def excess(x: float) -> float:
+        return 1 - 2 / np.pi * _STEP * float(np.sin(u * x) @ transform) + _INTEGRAL_ERROR - beta
+
+    found: float = brentq(excess, 0.0, chernoff, xtol=1e-6)
+    return found * (1 + 1e-6) * float(np.sqrt(total))
 
 
 @lru_cache(maxsize=4096)

@@ -60,6 +60,7 @@ from releases.engine.bounds.accuracy import (
     Bound,
     Proof,
     gaussian_max_quantile,
+    laplace_and_normal_quantile,
     laplace_max_quantile,
     laplace_pair_reach,
 )
@@ -81,12 +82,14 @@ from releases.engine.noise.discrete import LARGEST_SCALE, discrete_gaussian, dis
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts
 from releases.engine.workload.kinds.mean import Mean
+from releases.engine.workload.kinds.regression import Regression
 from releases.engine.workload.kinds.second_moments import SecondMoments
 from releases.engine.workload.kinds.sum import Sum
 from releases.engine.workload.kinds.votes import Votes
 from releases.engine.workload.kinds.weighted_count import WeightedCount
 from releases.engine.workload.measurements import Grouped, measurements
 from releases.engine.workload.row_means import PAIR_SHARES, OfMeans
+from releases.engine.workload.row_regression import RegressionSums
 from releases.engine.workload.row_sums import Ballots, Measured, Measurement, OfColumns, Reading, Sharing, within
 from releases.engine.workload.sensitivity import Case, Changes, divided
 
@@ -98,9 +101,13 @@ _MAX_NUMBERS = 5_000
 #: Of how many sums the noise is written out in a plan.
 _DESCRIBED = 12
 
+#: In a regression's plan.
+LEAST_ROWS = "rows below which nothing is said"
+
 EXPECTED_ROWS = Option(
     name="expected_rows",
-    help="How many rows are counted at least, if you may say so; only used to foretell the error of a mean.",
+    help="How many rows are counted at least, if you may say so; only used to estimate the error of a mean or of a "
+    "regression.",
     lowest=1,
     highest=10**9,
 )
@@ -156,6 +163,10 @@ class Law(Sharing, Protocol):
         """Whether sums are measured in pairs where that gains: see `row_means`."""
         ...
 
+    def within(self, deviations: NDArray[np.float64], variance: float, beta: float) -> float:
+        """See `row_sums.Within`."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class Noised:
@@ -169,10 +180,12 @@ class Noised:
         reach: what each noisy sum is within of the truth, all at once, with probability 1 - beta; in its own units.
         pair_reach: r(p) of `row_means.PairedMeans` for all pairs at once, with the same probability, in rows; empty
             where no pairs are measured.
+        beta: see `reach`.
     """
 
     measurement: Measurement
     law: Law
+    beta: Fraction
     units: tuple[Fraction, ...]
     spreads: tuple[Fraction, ...]
     reach: tuple[Fraction, ...]
@@ -197,7 +210,13 @@ class Noised:
             rounded = law.pair_reach(spread, pairs=measurement.pairs, beta=float(beta))
             pair_reach = tuple(float(step) * (each + 0.5) for each in rounded)
         return Noised(
-            measurement=measurement, law=law, units=units, spreads=spreads, reach=reach, pair_reach=pair_reach
+            measurement=measurement,
+            law=law,
+            beta=beta,
+            units=units,
+            spreads=spreads,
+            reach=reach,
+            pair_reach=pair_reach,
         )
 
     def exactly(self, counts: Counts) -> list[int]:
@@ -211,7 +230,14 @@ class Noised:
 
     def read(self, noisy: Sequence[int]) -> Reading:
         values = tuple(unit * step for unit, step in zip(self.units, noisy, strict=True))
-        measured = Measured(values=values, reach=self.reach, variances=self._variances, pair_reach=self.pair_reach)
+        measured = Measured(
+            values=values,
+            reach=self.reach,
+            variances=self._variances,
+            pair_reach=self.pair_reach,
+            within=self.law.within,
+            beta=float(self.beta),
+        )
         return self.measurement.read(measured)
 
     @cached_property
@@ -264,13 +290,14 @@ class NoisyNumbersPlan(Plan):
             total=reading.total,
             notes=reading.notes,
             spans=reading.spans,
+            chosen=reading.chosen,
         )
 
     def _bound(self, reading: Reading) -> Bound:
         return Bound(
             beta=self.beta,
             half_widths=reading.half_widths,
-            proof=Proof.AFTER,
+            proof=Proof.TESTED if self.noised.measurement.is_tested else Proof.AFTER,
             formula=self.formula,
             source=self.source,
             says=reading.says,
@@ -290,6 +317,12 @@ def plan_noisy_numbers(request: Request, law: Law, *, source: str, parameters: M
     if not drawable:
         return infeasible(request, "Its noise would not fit 64 bits at so small an epsilon. Spend more.")
     noised = min(drawable, key=lambda each: each.loss)
+    least = _least_rows(noised)
+    expected = request.options[EXPECTED_ROWS.name]
+    if expected is not None and int(expected) < least:
+        many = f"{int(expected):,} {request.schema.counted.many}"
+        reason = f"Of {many} nothing could be said with so much noise. Spend more, or name fewer predictors."
+        return infeasible(request, reason)
     # Groups have the same noise: a law is made ready once for each sum of one group, and drawn from for all.
     draws, laws = len(noised.spreads), len(noised.measurement.described())
     return NoisyNumbersPlan(
@@ -298,7 +331,7 @@ def plan_noisy_numbers(request: Request, law: Law, *, source: str, parameters: M
         formula=noised.measurement.formula(*law.quantile),
         source=source,
         events=(law.event,),
-        parameters={**parameters, **noised.parameters},
+        parameters={**parameters, **noised.parameters, **({LEAST_ROWS: f"{least:,}"} if least else {})},
         bound=_bound_before(noised, request.beta, source),
         expectation=_expectation(noised, request, source),
         work=Work(cells=draws, seconds=0.3 + laws * 3e-2 + draws * 2e-4, bytes=1 << 26),
@@ -320,11 +353,42 @@ def _bound_before(noised: Noised, beta: Fraction, source: str) -> Bound | None:
     )
 
 
+def _least_rows(noised: Noised) -> int:
+    """Of a regression how many rows it needs at least; of others 0."""
+    form = noised.measurement
+    return ceil(form.least_rows(noised.variances)) if isinstance(form, RegressionSums) else 0
+
+
+def _expectation_of_line(
+    form: RegressionSums, noised: Noised, request: Request, rows: int, source: str
+) -> Bound | None:
+    """What the half widths come to where the columns are evenly spread: an example, for the rows decide it."""
+    found = form.expected(noised.variances, rows=rows, within=noised.law.within, beta=float(request.beta))
+    if found is None:
+        return None
+    widths = tuple(map(float, found.half_widths))
+    (part,) = form.statistic.parts(form.schema.universe)
+    labels = tuple(f"the {row}" for row in part.rows)
+    many = form.schema.counted.many
+    return Bound(
+        beta=request.beta,
+        half_widths=(max(widths),),
+        proof=Proof.EXPECTED,
+        formula=form.formula(*noised.law.quantile),
+        source=source,
+        says=f"For example, if {rows:,} {many} are counted, their values are evenly spread over the declared ranges, "
+        f"and no column depends on another, {within(labels, tuple(map(Fraction, widths)), after='')} Columns that use "
+        "only a part of their range, or go together, have wider intervals, or none.",
+    )
+
+
 def _expectation(noised: Noised, request: Request, source: str) -> Bound | None:
     """For means, what the noise comes to on a table of as many rows as the curator says it has; by group, on one whose
     groups have equally many. There a mean is read off all groups together and may be anywhere in its interval."""
     form, rows = noised.measurement, request.options[EXPECTED_ROWS.name]
     each = form.each if isinstance(form, Grouped) else form
+    if isinstance(form, RegressionSums) and rows is not None:
+        return _expectation_of_line(form, noised, request, int(rows), source)
     if not isinstance(each, OfMeans) or rows is None:
         return None
     fewest, where, formula = int(rows), "", each.formula_foretold()
@@ -401,6 +465,9 @@ class LaplaceLaw:
         one = -expm1(log1p(-beta) / pairs)
         return tuple(laplace_pair_reach(shares=PAIR_SHARES, scale=spread, beta=one).tolist())
 
+    def within(self, deviations: NDArray[np.float64], variance: float, beta: float) -> float:
+        return laplace_and_normal_quantile(deviations, variance, beta)
+
 
 @register
 class LaplaceNumbers(Mechanism):
@@ -409,7 +476,7 @@ class LaplaceNumbers(Mechanism):
     summary = "Adds noise to each sum or count that the answer is read off, in proportion to its range."
     source = "Dwork and Roth, The Algorithmic Foundations of Differential Privacy (2014), Theorem 3.6"
     options = (EXPECTED_ROWS,)
-    answers = (Sum, Mean, SecondMoments, Votes, WeightedCount)
+    answers = (Sum, Mean, SecondMoments, Regression, Votes, WeightedCount)
 
     def _plan(self, request: Request) -> Plan:
         law = LaplaceLaw(epsilon=request.budget.epsilon)
@@ -480,6 +547,9 @@ class GaussianLaw:
     def pair_reach(self, spread: Fraction, *, pairs: int, beta: float) -> tuple[float, ...]:
         raise NotImplementedError("no pairs are measured with Gaussian noise")
 
+    def within(self, deviations: NDArray[np.float64], variance: float, beta: float) -> float:
+        return float(-ndtri(beta / 2) * np.sqrt(np.square(deviations).sum() + variance))
+
 
 @register
 class GaussianNumbers(Mechanism):
@@ -488,7 +558,7 @@ class GaussianNumbers(Mechanism):
     summary = "Adds Gaussian noise to each sum or count that the answer is read off; best when there are several."
     source = "Canonne, Kamath and Steinke, The Discrete Gaussian for Differential Privacy (2020), Theorem 14"
     options = (EXPECTED_ROWS,)
-    answers = (Sum, Mean, SecondMoments, Votes, WeightedCount)
+    answers = (Sum, Mean, SecondMoments, Regression, Votes, WeightedCount)
 
     def _plan(self, request: Request) -> Plan:
         if isinstance(request.budget, PureDP):

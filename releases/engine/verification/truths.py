@@ -25,6 +25,7 @@ from releases.engine.workload.kinds.most_common import MostCommon
 from releases.engine.workload.kinds.quantile import Quantile
 from releases.engine.workload.kinds.quantiles import Quantiles
 from releases.engine.workload.kinds.range import Range
+from releases.engine.workload.kinds.regression import Regression
 from releases.engine.workload.kinds.second_moments import SecondMoments
 from releases.engine.workload.kinds.strongest_associations import StrongestAssociations, levels_of
 from releases.engine.workload.kinds.sum import Sum
@@ -121,6 +122,19 @@ def _moments(statistic: SecondMoments, rows: Rows) -> list[Floats]:
     return [np.array([(_numbers(rows, one) * _numbers(rows, other)).sum()]) for one, other in statistic.pairs()]
 
 
+def _coefficients(statistic: Regression, rows: Rows) -> list[Floats]:
+    """Of the line through the rows themselves; the shortest of them where many fit as well."""
+    columns = []
+    for name in statistic.predictors:
+        if rows.universe[name].is_numeric:
+            columns.append(_numbers(rows, name))
+        else:
+            columns += [(rows.columns[name] == code) * 1.0 for code in range(1, rows.universe[name].size)]
+    outcome = _numbers(rows, statistic.outcome)
+    design = np.stack([*columns, np.ones(len(outcome))], axis=1)
+    return [np.linalg.lstsq(design, outcome, rcond=None)[0].astype(np.float64)]
+
+
 def _votes(statistic: Votes, rows: Rows) -> list[Floats]:
     totals = np.zeros(len(statistic.attributes))
     code = rows.universe[statistic.attributes[0]].categories.index(statistic.category)
@@ -151,6 +165,7 @@ TRUTHS: dict[type[Statistic], Truth] = {
     Mean: _means,
     WeightedCount: _weighted_counts,
     SecondMoments: _moments,
+    Regression: _coefficients,
     Votes: _votes,
     Survey: _survey,
     LargestError: _largest_error,
@@ -163,13 +178,17 @@ def within_half_widths(plan: Plan, result: Result, rows: Rows) -> bool:
     return all(bool((np.abs(found - true) <= width + 1e-9 * np.abs(true)).all()) for found, true, width in parts)
 
 
-def the_means_are_inside(plan: Plan, result: Result, rows: Rows) -> bool:
-    """Whether every mean is within its half width of the truth, and in its interval where one is given."""
+def the_numbers_are_inside(plan: Plan, result: Result, rows: Rows) -> bool:
+    """Whether every number is within its half width of the truth, and in its interval where one is given."""
     inside = all(
         bool(((ends[:, 0] - 1e-9 * np.abs(true) <= true) & (true <= ends[:, 1] + 1e-9 * np.abs(true))).all())
         for ends, true in zip(result.spans, truths(plan, rows), strict=False)
     )
     return inside and within_half_widths(plan, result, rows)
+
+
+def nothing_is_said_or_it_holds(plan: Plan, result: Result, rows: Rows) -> bool:
+    return not result.notes["answered"] or the_numbers_are_inside(plan, result, rows)
 
 
 def at_most(plan: Plan, result: Result, rows: Rows) -> bool:
@@ -339,7 +358,8 @@ def _asked(plan: Plan) -> Any:
 #: For each statistic, whether what the bound of a result says is true of the rows.
 HOLDS: dict[type[Statistic], Holds] = {
     **dict.fromkeys(TRUTHS, within_half_widths),
-    Mean: the_means_are_inside,
+    Mean: the_numbers_are_inside,
+    Regression: nothing_is_said_or_it_holds,
     LargestError: at_most,
     MostCommon: each_place_is_near_the_best_left,
     LargestCount: the_predicate_is_near_the_best,

@@ -25,7 +25,6 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from math import ceil, floor, log10
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,10 +33,12 @@ from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.domain.schema import Schema
 from releases.engine.tables.counts import Tally
 from releases.engine.workload.kinds.mean import Mean
+from releases.engine.workload.kinds.regression import Regression
 from releases.engine.workload.kinds.second_moments import SecondMoments
 from releases.engine.workload.kinds.votes import Votes
 from releases.engine.workload.kinds.weighted_count import WeightedCount
 from releases.engine.workload.row_means import MAX_PAIRED, MeanRead, Means, OfMeans, PairedMeans
+from releases.engine.workload.row_regression import RegressionSums
 from releases.engine.workload.row_sums import (
     Ballots,
     CentredMoments,
@@ -54,6 +55,8 @@ from releases.engine.workload.row_sums import (
     Tallies,
     between,
     outwards,
+    places_of,
+    rounded_outwards,
     within,
 )
 from releases.engine.workload.sensitivity import Case, Changes
@@ -189,10 +192,10 @@ class Grouped(Measurement):
             self.each.names, self.each.ranges, zip(*groups, strict=True), strict=True
         ):
             places = pooled(means)
-            ends = np.array([_rounded_outwards(lowest + size * mean.low, lowest + size * mean.high) for mean in means])
+            ends = np.array([rounded_outwards(lowest + size * mean.low, lowest + size * mean.high) for mean in means])
             ends = np.clip(ends, float(lowest), float(lowest + size))
             # To four digits of the narrowest interval, as its ends are.
-            values = np.round(float(lowest) + float(size) * places, _places(float((ends[:, 1] - ends[:, 0]).min())))
+            values = np.round(float(lowest) + float(size) * places, places_of(float((ends[:, 1] - ends[:, 0]).min())))
             values = np.clip(values, ends[:, 0], ends[:, 1])
             estimates.append(values)
             spans.append(ends)
@@ -283,17 +286,6 @@ def pooled(means: Sequence[MeanRead]) -> NDArray[np.float64]:
     return np.array(0.5 + middle + own * apart / counted)
 
 
-def _rounded_outwards(low: Fraction, high: Fraction) -> tuple[float, float]:
-    """The ends of an interval with four digits of its width."""
-    scale = 10.0 ** _places(float(high - low))
-    return floor(float(low) * scale) / scale, ceil(float(high) * scale) / scale
-
-
-def _places(width: float) -> int:
-    """Decimals that show four digits of a width."""
-    return max(0, 3 - floor(log10(width or 1.0)))
-
-
 def measurements(statistic: Statistic, schema: Schema, *, takes_pairs: bool) -> tuple[Measurement, ...]:
     """The forms in which a statistic can be measured; a plan takes that with the least loss, of equal ones the first.
 
@@ -302,6 +294,8 @@ def measurements(statistic: Statistic, schema: Schema, *, takes_pairs: bool) -> 
     """
     if isinstance(statistic, SecondMoments):
         return Moments(schema=schema, statistic=statistic), CentredMoments(schema=schema, statistic=statistic)
+    if isinstance(statistic, Regression):
+        return (RegressionSums(schema=schema, statistic=statistic),)
     if isinstance(statistic, Votes):
         return (Ballots(schema=schema, statistic=statistic),)
     assert isinstance(statistic, OfNumbers)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from math import floor
+from math import ceil, floor, log10
 from operator import mul
 from typing import Any, ClassVar, Protocol
 
@@ -67,6 +67,19 @@ class Sharing(Protocol):
         ...
 
 
+class Within(Protocol):
+    """What a weighted sum of noise and a normal variable independent of it stay within together."""
+
+    def __call__(self, deviations: NDArray[np.float64], variance: float, beta: float) -> float:
+        """A q with Pr[|Σ X_l + Z| > q] <= beta.
+
+        Args:
+            deviations: of the X_l, which are draws of the noise's law, scaled.
+            variance: of Z.
+        """
+        ...
+
+
 class Tallies(Protocol):
     """A table as sums see it: see `releases.engine.tables.counts.Counts.tally`."""
 
@@ -100,12 +113,16 @@ class Measured:
         reach: in the same units.
         variances: of the noise, in those units squared; for estimates alone, no bound needs them.
         pair_reach: see `row_means.PairedMeans`; empty where no pairs are measured.
+        within, beta: what several draws stay within together, and how often a bound may be broken: see
+            `row_regression`.
     """
 
     values: tuple[Fraction, ...]
     reach: tuple[Fraction, ...]
     variances: tuple[float, ...] = ()
     pair_reach: tuple[float, ...] = ()
+    within: Within | None = None
+    beta: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +136,7 @@ class Reading:
         total: the noisy number of rows, where it was measured.
         notes: further paid-for facts.
         spans: the ends of each number's interval, shape (numbers, 2) a part, where it is not the half width around it.
+        chosen: what is said in place of each number, where none can be.
     """
 
     estimates: tuple[NDArray[np.float64], ...]
@@ -127,6 +145,7 @@ class Reading:
     total: float = 0.0
     spans: tuple[NDArray[np.float64], ...] = ()
     notes: dict[str, Any] = field(default_factory=dict)
+    chosen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +154,8 @@ class Measurement(ABC):
 
     #: Said in a plan, where a statistic can be measured in several forms.
     form: ClassVar[str] = ""
+    #: Whether its bound is tested on real tables rather than proved.
+    is_tested: ClassVar[bool] = False
     schema: Schema
 
     @property
@@ -581,6 +602,17 @@ def over_places(values: Sequence[Fraction], coordinates: Sequence[Coordinate]) -
 def outwards(width: Fraction) -> float:
     """A half width as a double, with room for the rounding of the estimate beside it."""
     return float(width) * (1 + _ROUNDING)
+
+
+def rounded_outwards(low: Fraction, high: Fraction) -> tuple[float, float]:
+    """The ends of an interval with four digits of its width."""
+    scale = 10.0 ** places_of(float(high - low))
+    return floor(float(low) * scale) / scale, ceil(float(high) * scale) / scale
+
+
+def places_of(width: float) -> int:
+    """Decimals that show four digits of a width."""
+    return max(0, 3 - floor(log10(width or 1.0)))
 
 
 def _read_separately(measured: Measured, coordinates: tuple[Coordinate, ...], *, after: str) -> Reading:

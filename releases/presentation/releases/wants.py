@@ -16,6 +16,7 @@ _SAID = {
     Want.ROWS: ("Synthetic rows", "An artificial table that resembles yours."),
     Want.AVERAGES: ("Averages or totals", "Of columns that hold numbers, over all rows or by group."),
     Want.PERCENTILES: ("A median or other quantiles", "Of all rows, or by group."),
+    Want.LINE: ("How a number depends on others", "A linear regression on a few other columns."),
     Want.OTHER: ("Another statistic", "The most common value, votes, a range and more."),
     Want.SAME: ("The same as before", "The questions of an earlier release, draft or workload."),
 }
@@ -91,6 +92,6 @@ def wants_shown(release: Release, *, want: Want | None, kind: str) -> WantsShown
         want=want or "",
         asks_counts=want is Want.TABLE,
         asks_rows=want is Want.ROWS,
-        asks_statistic=want in (Want.AVERAGES, Want.PERCENTILES, Want.OTHER),
+        asks_statistic=want in (Want.AVERAGES, Want.PERCENTILES, Want.LINE, Want.OTHER),
         asks_same=want is Want.SAME,
     )

@@ -19,7 +19,7 @@ from releases.presentation.results.shares import Whole
 from releases.presentation.results.two_answers import TwoAnswers, two_answers
 from releases.publication import files
 from releases.publication.associations import Association
-from releases.publication.headline import unit_of
+from releases.publication.headline import unit_of, with_units
 from releases.questions.base import Shape, statistic_kind
 from releases.questions.headline import number_text, value_text
 from releases.schema.descriptions import Notes
@@ -83,6 +83,11 @@ class ShownStatistic:
         return any(each.share for each in self.answers)
 
     @property
+    def is_chosen(self) -> bool:
+        """Whether no number was released."""
+        return any(each.chosen for each in self.answers)
+
+    @property
     def has_values(self) -> bool:
         return any(each.value for each in self.answers)
 
@@ -113,7 +118,8 @@ def shown_statistic(
     )
     kind, statistic = statistic_kind(inquiry.statistic), inquiry.statistic
     whole = _whole(table) if kind.has_shares and inquiry.size > 1 else None
-    answers = [_shown(label, row, whole) for label, row in zip(labels, stored, strict=False)]
+    shown_labels = with_units(inquiry, labels, notes)
+    answers = [_shown(label, row, whole) for label, row in zip(shown_labels, stored, strict=False)]
     shape = kind.shape(statistic, chosen=bool(answers and answers[0].chosen), answers=inquiry.size)
     drawn = [{"label": label, **row} for label, row in zip(labels, stored, strict=False)]
     dates = dates_of(inquiry)

@@ -85,6 +85,7 @@ QUESTIONS = [
     (WEIGHED, {"weighted_count": "weight"}),
     (WEIGHED, {"weighted_count": {"weighted_by": "weight", "by": "town"}}),
     (PEOPLE, {"second_moments": ["age", "income"]}),
+    (PEOPLE, {"regression": {"outcome": "income", "columns": ["age", "town"]}}),
     (PEOPLE, {"votes": {"columns": ["tea", "rice", "fish"], "category": "yes", "ballots": 2}}),
     (PEOPLE, {"survey": "town"}),
     (TOWNS, {"survey": "tea"}),
@@ -450,6 +451,23 @@ def true_sums_and_count(statistic, rows):
     return [incomes.size, (incomes / 10 - 7.5).sum()]
 
 
+def apart(moments):
+    """Of one predictor: the rows, the sums, the product and the squares about their middle, each with its own noise."""
+    rows, age, income, of_age, both, of_income = np.array(moments)[np.triu_indices(3)].tolist()
+    return [rows, age, income, both, of_age - rows / 2, of_income - rows / 2]
+
+
+def moments_of_scaled(result):
+    return apart(result.notes["moments of scaled columns"]["sums"])
+
+
+def true_moments_of_scaled(statistic, rows):
+    """Ages from 0 to 30, incomes from -5 to 20 in tenths."""
+    ages, incomes = rows.columns["age"] / 15 - 1, rows.columns["income"] / 125 - 0.6
+    scaled = np.stack([np.ones(ages.size), ages, incomes])
+    return apart(scaled @ scaled.T)
+
+
 LOW, HIGH = (0, -50, 0, 0, 0, 1), (30, 200, 0, 1, 1, 0)
 ENDS = {"add_remove": ([], [HIGH]), "replace": ([LOW], [HIGH])}
 #: Of `WEIGHED`, with the most weight.
@@ -458,6 +476,7 @@ OF_WEIGHT = {"add_remove": ([], [HEAVY]), "replace": ([HEAVY], [HEAVY_ELSEWHERE]
 
 
 ON_NUMBERS = ("laplace-numbers", "gaussian-numbers")
+LINE = {"regression": {"outcome": "income", "columns": ["age"]}}
 WEIGHTS = {"weighted_count": {"weighted_by": "weight", "by": "town"}}
 ATTACKS = [
     Attack(mechanisms=ON_NUMBERS, query=query, pairs=pairs, look=look, exact=exact, columns=columns)
@@ -467,6 +486,16 @@ ATTACKS = [
         ({"second_moments": ["age"]}, {"add_remove": ENDS["add_remove"]}, all_estimates, all_truths, PEOPLE),
     ]
 ]
+ATTACKS.append(
+    Attack(
+        mechanisms=ON_NUMBERS,
+        query=LINE,
+        pairs={"add_remove": ENDS["add_remove"]},
+        look=moments_of_scaled,
+        exact=true_moments_of_scaled,
+        too_little=Fraction(1, 4),
+    )
+)
 TEA, RICE = (0, -50, 0, 0, 1, 1), (0, -50, 0, 1, 0, 1)
 
 

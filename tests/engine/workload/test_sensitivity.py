@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from releases.engine.domain.schema import Schema
 from releases.engine.tables.counts import Rows
-from releases.engine.workload import row_means
+from releases.engine.workload import row_means, row_regression
 from releases.engine.workload.measurements import measurements
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.sensitivity import ONE, Span, changes
@@ -235,6 +235,21 @@ def test_second_moments_move_no_further_than_declared_and_exactly_so_where_rows_
     compared(plain, weights, is_attained=neighbours == "add_remove" or len(columns) == 1)
     # About their middles no row need have all products at an end.
     compared(centred, weights, is_attained=len(columns) == 1)
+
+
+@settings(max_examples=40)
+@given(st.lists(ends, min_size=2, max_size=3), relations, st.integers(1, 2), weights)
+@example([(0, 1)] * 3, "replace", 1, [1, 1, 1, 5, 1, 1])
+def test_sums_of_a_regression_move_exactly_as_far_as_declared_where_rows_are_added(columns, neighbours, rows, weights):
+    """With one noise for all numbers, one for all products and one for all squares, as it is drawn."""
+    rows = rows if len(columns) == 2 else 1
+    schema = schema_of(integers([(low, min(high, low + 2)) for low, high in columns]), neighbours, rows)
+    outcome, *others = schema.universe.names
+    (measurement,) = measured(schema, {"regression": {"outcome": outcome, "columns": others}})
+    numbers, steps = len(columns), row_regression._STEPS
+    of_rows, of_numbers, of_products, of_squares, *_ = weights
+    scales = [of_rows, *[of_numbers * steps] * numbers, *[of_products * steps**2] * (numbers * (numbers - 1) // 2)]
+    compared(measurement, [*scales, *[of_squares * steps**2] * numbers], is_attained=neighbours == "add_remove")
 
 
 @settings(max_examples=70)

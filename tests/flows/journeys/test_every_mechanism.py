@@ -20,6 +20,7 @@ from releases.engine.workload.kinds.most_common import MostCommon
 from releases.engine.workload.kinds.quantile import Quantile
 from releases.engine.workload.kinds.quantiles import Quantiles
 from releases.engine.workload.kinds.range import Range
+from releases.engine.workload.kinds.regression import Regression
 from releases.engine.workload.kinds.second_moments import SecondMoments
 from releases.engine.workload.kinds.strongest_associations import StrongestAssociations
 from releases.engine.workload.kinds.sum import Sum
@@ -45,6 +46,7 @@ QUESTIONS: dict[type[Statistic] | None, dict] = {
     Sum: {"sum": ["age", "family"]},
     Mean: {"mean": ["age"]},
     WeightedCount: {"weighted_count": {"weighted_by": {"column": "family", "cap": 5}, "by": "region"}},
+    Regression: {"regression": {"outcome": "age", "columns": ["family", "married"]}},
     SecondMoments: {"second_moments": ["age", "family"]},
     Votes: {"votes": {"columns": ["insurance", "married", "selfemp"], "category": "yes", "ballots": 2}},
     MostCommon: {"top": {"column": "education", "k": 2}},

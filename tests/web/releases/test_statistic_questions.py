@@ -24,9 +24,16 @@ COLUMNS = [
 ]
 CONTENT = b"age,income,sex,tea,rice\n" + b"30,1200.5,male,yes,no\n" * 40
 
+#: Fields that are lists to choose from.
+SELECTED = ("column", "weighted_by", "outcome")
 #: For each kind what is filled in, and the question that it is.
 ASKED = [
     ("sum", {"columns": ["age", "income"]}, {"sum": ["age", "income"]}),
+    (
+        "regression",
+        {"outcome": "income", "columns": ["age", "sex"]},
+        {"regression": {"outcome": "income", "columns": ["age", "sex"]}},
+    ),
     ("second_moments", {"columns": ["age", "income"]}, {"second_moments": ["age", "income"]}),
     (
         "votes",
@@ -101,7 +108,7 @@ def test_a_statistic_is_asked_and_shown_again(visit, blank, kind, typed, questio
     again = visit("")
     assert f"<h2>{offered_statistics()[kind].title}</h2>" in body(again)
     for name, value in typed.items():
-        if isinstance(value, str) and name not in ("column", "weighted_by"):
+        if isinstance(value, str) and name not in SELECTED:
             assert field_value(again, name) == value.replace("0.90", "0.9")
     assert inline_code(again) == []
 
@@ -116,6 +123,12 @@ BROKEN = [
         "Category that is counted: 'yes' must be a category of every column; sex has none such",
     ),
     ("most_common", {"column": "sex", "k": "²"}, "How many of them: '²' must be a whole number from 1 to 2"),
+    (
+        "regression",
+        {"outcome": "income", "columns": ["age", "income"]},
+        "Predictors: 'income' must be another column than the outcome",
+    ),
+    ("regression", {"outcome": "", "columns": ["age"]}, "Outcome: nothing was chosen; must name a numeric column"),
     (
         "strongest_associations",
         {"columns": ["age", "sex"], "k": "1"},
@@ -133,6 +146,8 @@ def test_a_broken_rule_is_said_at_its_field_and_nothing_typed_is_lost(visit, bla
     assert response.status_code == 400
     assert message in words(response)
     for name, value in typed.items():
-        if isinstance(value, str) and name not in ("column", "weighted_by"):
+        if value and name in SELECTED:
+            assert f'<option value="{value}" selected>' in body(response)
+        elif isinstance(value, str) and name not in SELECTED:
             assert field_value(response, name) == value
     assert queries(blank) is None
