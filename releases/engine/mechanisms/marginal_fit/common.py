@@ -40,6 +40,7 @@ from releases.engine.mechanisms.histogram import most_bins_summed
 from releases.engine.noise.discrete import LARGEST_SCALE
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import MAX_DENSE_CELLS, Counts
+from releases.engine.tables.possible import only_possible
 from releases.engine.workload.queries import Family, Sensitivity, Workload
 
 #: Why a very small budget is refused. Below so much of epsilon or rho no share of it is worked out.
@@ -197,10 +198,20 @@ def fit_parts(
     done = 0.0
     for part, tables in zip(parts, measured, strict=True):
         share = part.cells / whole
-        fitted = _fitted if part.is_whole else _fitted_cliques
-        weights.append(fitted(part, tables, rows, _within(progress, done, done + share)))
+        reported = _within(progress, done, done + share)
+        weights.append(
+            _possible(part, _fitted(part, tables, rows, reported), rows)
+            if part.is_whole
+            else _fitted_cliques(part, tables, rows, reported)
+        )
         done += share
     return weights
+
+
+def _possible(part: Part, weights: NDArray[np.float64], rows: float) -> NDArray[np.float64]:
+    """Expected counts of possible cells alone, all to the same number of rows."""
+    kept = only_possible(part.universe, weights)
+    return kept if kept is weights else kept * (rows / float(kept.sum()))
 
 
 def _fitted(

@@ -1,0 +1,172 @@
+"""Rows without the combinations that are declared impossible: as few values as possible of the others are changed.
+
+A fit that holds every cell gives impossible ones no weight, and makes no such row. Of a junction tree, of a mixture, and
+of attributes in different components, the few rows that have an impossible combination are mended here. A row x is
+moved to a row y that differs in one value and has no such combination, with probability in proportion to
+p(y_a | x without a), the law of that value given all others in the distribution that was fitted. So among rows that
+differ in one value the fitted law decides. Where no single value will do, the row takes its values of all columns in
+some combination from another row, the one of those looked at that differs in the fewest.
+
+Post-processing: nothing here sees data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from releases.engine.domain.impossible import possible_row
+from releases.engine.domain.universe import Universe
+from releases.engine.estimation.result import AnyComponent, Distribution, MixtureComponent, TreeComponent
+from releases.engine.noise.randomness import Randomness
+from releases.engine.tables.possible import Named, is_impossible, named_bins
+
+Bins = dict[str, NDArray[np.int64]]
+#: Numbers held at once, and rows.
+_WORKED_ON, _MOST_ROWS = 1 << 22, 1 << 13
+#: Of what the fit holds for possible: a value that it gives no weight is taken only where all others have none.
+_LEAST = 1e-12
+#: Rows without an impossible combination that are looked at where no single value will do.
+_DONORS = 1000
+
+
+#: Of some rows, by their places, the probabilities of one attribute's bins given all their other values.
+_Law = Callable[[NDArray[np.int64]], NDArray[np.float64]]
+
+
+def mend(universe: Universe, distribution: Distribution, bins: Bins, rng: Randomness) -> None:
+    """Change the rows, in place, that have a combination declared impossible.
+
+    Args:
+        universe: declares the combinations; those about attributes that the rows do not have say nothing.
+        distribution: that the rows were made from.
+        bins: of each attribute, row by row.
+    """
+    combinations = [each for each in universe.impossible if set(each.names) <= set(bins)]
+    if not combinations:
+        return
+    named = named_bins(combinations, universe.attributes)
+    rows = len(next(iter(bins.values())))
+    broken = np.flatnonzero(is_impossible(named, bins, rows))
+    if not broken.size:
+        return
+    columns = [name for name in bins if any(name in each for each in named)]
+    sizes = {name: universe[name].size for name in columns}
+    home = {name: each for each in distribution.components for name in each.names}
+    laws: dict[str, _Law] = {name: partial(_given_others, home[name], name, bins) for name in columns}
+    step = max(1, min(_MOST_ROWS, _WORKED_ON // sum(sizes.values())))
+    clean = np.setdiff1d(np.arange(rows), broken, assume_unique=True)
+    for first in range(0, broken.size, step):
+        some = broken[first : first + step]
+        left = some[~_move_one_value(named, sizes, laws, bins, some, rng)]
+        if left.size:
+            spare = possible_row(combinations, universe.attributes)
+            assert spare is not None
+            _take_values(columns, bins, left, clean, spare, rng)
+
+
+def _move_one_value(
+    named: Named,
+    sizes: Mapping[str, int],
+    laws: Mapping[str, _Law],
+    bins: Bins,
+    some: NDArray[np.int64],
+    rng: Randomness,
+) -> NDArray[np.bool_]:
+    """Of each row, whether a change of one value was enough."""
+    here = {name: bins[name][some] for name in sizes}
+    weights = []
+    for name in sizes:
+        allowed = _allowed(named, name, sizes[name], here)
+        # Only the values that are allowed have a weight, and each of them some.
+        weights.append(np.where(allowed, laws[name](some) + _LEAST, 0.0))
+    sums = np.cumsum(np.concatenate(weights, axis=1), axis=1)
+    reach = sums[:, -1] * (rng.words(some.size) / 2.0**64)
+    chosen = (sums <= reach[:, None]).sum(axis=1)
+    is_enough: NDArray[np.bool_] = sums[:, -1] > 0
+    start = 0
+    for name, size in sizes.items():
+        mine = is_enough & (chosen >= start) & (chosen < start + size)
+        bins[name][some[mine]] = chosen[mine] - start
+        start += size
+    return is_enough
+
+
+def _allowed(named: Named, name: str, size: int, here: Bins) -> NDArray[np.bool_]:
+    """Of each row and value of a column, whether the row would have no impossible combination with that value."""
+    rows = len(here[name])
+    allowed = np.ones((rows, size), dtype=bool)
+    for combination in named:
+        others = {other: bins for other, bins in combination.items() if other != name}
+        has_others = is_impossible([others], here, rows)
+        allowed[has_others] &= ~combination[name] if name in combination else False
+    return allowed
+
+
+def _take_values(
+    columns: Sequence[str],
+    bins: Bins,
+    left: NDArray[np.int64],
+    clean: NDArray[np.int64],
+    spare: Mapping[str, int],
+    rng: Randomness,
+) -> None:
+    """The values of all columns in some combination, from the row that differs in the fewest of them."""
+    donors = clean[np.argsort(rng.words(clean.size), kind="stable")[:_DONORS]]
+    given = {name: bins[name][donors] if donors.size else np.array([spare[name]]) for name in columns}
+    for row in left:
+        nearest = int(np.argmin(sum((given[name] != bins[name][row]).astype(np.int64) for name in columns)))
+        for name in columns:
+            bins[name][row] = given[name][nearest]
+
+
+def _given_others(component: AnyComponent, name: str, bins: Bins, some: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The law of one attribute given all others of its component, shape (rows, bins); no weight where the others
+    themselves have none."""
+    at = [bins[each][some] for each in component.names]
+    axis = component.names.index(name)
+    if isinstance(component, MixtureComponent):
+        law = _of_mixture(component, axis, at)
+    elif isinstance(component, TreeComponent):
+        law = _of_tree(component, axis, at)
+    else:
+        law = _line(component.weights, range(len(at)), axis, at)
+    sums = law.sum(axis=1, keepdims=True)
+    shares: NDArray[np.float64] = law / np.where(sums > 0, sums, 1.0)
+    return shares
+
+
+def _line(
+    table: NDArray[np.float64], axes: Sequence[int], axis: int, at: Sequence[NDArray[np.int64]]
+) -> NDArray[np.float64]:
+    """Of each row the cells of a table that differ from its own along one axis alone."""
+    line: NDArray[np.float64] = np.moveaxis(table, list(axes).index(axis), -1)[
+        tuple(at[each] for each in axes if each != axis)
+    ]
+    return np.broadcast_to(line, (len(at[axis]), line.shape[-1]))
+
+
+def _of_mixture(component: MixtureComponent, axis: int, at: Sequence[NDArray[np.int64]]) -> NDArray[np.float64]:
+    mixture = component.mixture
+    held = np.tile(mixture.shares.astype(np.float64), (len(at[axis]), 1))
+    for other, values in enumerate(at):
+        if other != axis:
+            held *= mixture.conditionals(other)[values]
+            # Only their ratios matter; a product over hundreds of attributes would be lost below the least double.
+            held /= np.maximum(held.max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    return held @ mixture.conditionals(axis).T.astype(np.float64)
+
+
+def _of_tree(component: TreeComponent, axis: int, at: Sequence[NDArray[np.int64]]) -> NDArray[np.float64]:
+    """Over the cliques that hold the attribute, what is in them, divided by what neighbours share of it."""
+    law: NDArray[np.float64] = np.ones(())
+    for clique, table in zip(component.cliques, component.tables, strict=True):
+        if axis in clique.axes:
+            law = law * _line(table, clique.axes, axis, at)
+            if axis in clique.shared:
+                shared = _line(table.sum(axis=clique.summed), clique.shared, axis, at)
+                law = law / np.where(shared > 0, shared, 1.0)
+    return law
