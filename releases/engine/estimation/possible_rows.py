@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from releases.engine.domain.impossible import possible_row
 from releases.engine.domain.universe import Universe
+from releases.engine.estimation.marginals import compiled_kernels
 from releases.engine.estimation.result import AnyComponent, Distribution, MixtureComponent, TreeComponent
 from releases.engine.noise.randomness import Randomness
-from releases.engine.tables.possible import Named, is_impossible, named_bins
+from releases.engine.tables.possible import Named, is_impossible, named_bins, only_possible
 
 Bins = dict[str, NDArray[np.int64]]
 #: Numbers held at once, and rows.
@@ -31,6 +32,12 @@ _WORKED_ON, _MOST_ROWS = 1 << 22, 1 << 13
 _LEAST = 1e-12
 #: Rows without an impossible combination that are looked at where no single value will do.
 _DONORS = 1000
+#: Sweeps over the rows, and the look-ups of all of them together, about a second of work.
+_SWEEPS, _MAX_WORK = 12, 4e9
+#: Temperatures of the sweeps, from the first to the last but one; the last allows no rise.
+_HOTTEST, _COLDEST = 0.3, 0.02
+#: Turns of scaling a table of two columns to both of them.
+_TURNS = 50
 
 
 #: Of some rows, by their places, the probabilities of one attribute's bins given all their other values.
@@ -66,6 +73,84 @@ def mend(universe: Universe, distribution: Distribution, bins: Bins, rng: Random
             spare = possible_row(combinations, universe.attributes)
             assert spare is not None
             _take_values(columns, bins, left, clean, spare, rng)
+    if compiled_kernels():
+        _settle(universe, distribution, named, columns, bins, rng)
+
+
+def _settle(
+    universe: Universe, distribution: Distribution, named: Named, columns: Sequence[str], bins: Bins, rng: Randomness
+) -> None:
+    """Bring the tables of every column in some combination with every other one back to what was fitted, as far as
+    possible rows allow: rows move along these columns alone."""
+    from releases.engine.estimation import possible_kernels
+
+    names = list(bins)
+    place = {name: at for at, name in enumerate(names)}
+    rows = np.stack(list(bins.values()), axis=1).astype(np.int32)
+    sizes = {name: universe[name].size for name in names}
+    # The pairs that the fit says something of: columns of one component, and those that a combination joins.
+    joined = [set(each.names) for each in distribution.components] + [set(each) for each in named]
+    others = [
+        [other for other in names if other != name and any({name, other} <= each for each in joined)]
+        for name in columns
+    ]
+    tables: list[NDArray[np.float64]] = []
+    starts: dict[frozenset[str], int] = {}
+    found = np.zeros((len(columns), max(map(len, others)), 4), dtype=np.int64)
+    for k, (name, mine) in enumerate(zip(columns, others, strict=True)):
+        for one, other in enumerate(mine):
+            pair = tuple(sorted((name, other), key=place.__getitem__))
+            if frozenset(pair) not in starts:
+                starts[frozenset(pair)] = sum(each.size for each in tables)
+                tables.append(_excess(universe.project(pair), distribution, bins))
+            strides = (sizes[other], 1) if pair[0] == name else (1, sizes[name])
+            found[k, one] = place[other], starts[frozenset(pair)], *strides
+    longest = max(map(len, named))
+    rules, named_at = (np.full((len(named), longest), -1, dtype=np.int64) for _ in range(2))
+    flat: list[NDArray[np.bool_]] = []
+    for number, combination in enumerate(named):
+        for member, (name, has) in enumerate(combination.items()):
+            rules[number, member], named_at[number, member] = place[name], sum(map(len, flat))
+            flat.append(has)
+    work = len(rows) * sum(len(names) * (1 + sizes[name]) for name in columns)
+    some = min(1.0, _MAX_WORK / (_SWEEPS * work))
+    excess = np.concatenate([each.reshape(-1) for each in tables])
+    state = rng.words(1) | np.uint64(1)
+    for temperature in (*np.geomspace(_HOTTEST, _COLDEST, _SWEEPS - 1), 0.0):
+        order = np.argsort(rng.words(len(rows)), kind="stable")[: int(some * len(rows))]
+        possible_kernels.settle(
+            rows,
+            np.array([place[name] for name in columns]),
+            np.array([len(mine) for mine in others]),
+            *(np.ascontiguousarray(found[:, :, one]) for one in (0, 1, 2, 3)),
+            np.array([sizes[name] for name in columns]),
+            excess,
+            rules,
+            named_at,
+            np.concatenate(flat),
+            order,
+            float(temperature),
+            state,
+        )
+    for name in columns:
+        bins[name][:] = rows[:, place[name]]
+
+
+def _excess(pair: Universe, distribution: Distribution, bins: Bins) -> NDArray[np.float64]:
+    """Rows minus expected rows in every cell of a pair. Impossible cells expect none: the others are scaled until each
+    column has what it had (Deming and Stephan 1940)."""
+    expected = distribution.marginal(pair.names)
+    rows = len(bins[pair.names[0]])
+    if pair.impossible:
+        alone = [expected.sum(axis=1 - axis, keepdims=True) for axis in (0, 1)]
+        expected = only_possible(pair, expected)
+        for _ in range(_TURNS):
+            for axis, wanted in enumerate(alone):
+                held = expected.sum(axis=1 - axis, keepdims=True)
+                expected = expected * wanted / np.where(held > 0, held, 1.0)
+    cells = np.ravel_multi_index([bins[name] for name in pair.names], pair.shape)
+    counted = np.bincount(cells, minlength=pair.size).reshape(pair.shape)
+    return counted - expected * (rows / float(expected.sum()))
 
 
 def _move_one_value(

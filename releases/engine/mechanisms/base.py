@@ -437,9 +437,7 @@ PUBLIC_ALREADY = (
 )
 
 #: Why nothing is released of columns whose numbers alone count, where all rows with a number are declared impossible.
-NOTHING_POSSIBLE = (
-    "The impossible combinations that are declared leave no row possible in the columns asked about. Remove one of them."
-)
+NOTHING_POSSIBLE = "The impossible combinations that are declared leave no row possible in the columns asked about. Remove one of them."
 
 #: Why Gaussian noise cannot be had of a pure budget.
 NEEDS_DELTA = "It needs a delta above 0: Gaussian noise has no pure epsilon."

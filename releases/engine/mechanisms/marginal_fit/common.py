@@ -67,6 +67,8 @@ _BYTES_A_CLIQUE_CELL, _BYTES_AN_EFFECT = 40, 200
 MOST_AXES = 62
 #: Where every cell has noise of at most this variance, hardly one in a hundred is off by one: nothing is to be fitted.
 _NEXT_TO_NOTHING = 0.01
+#: Of the passes of a fit, what scaling it to possible cells takes beside; no cell is scaled by less at a time.
+_SHARE_OF_SCALING, _LEAST_RATIO = 0.2, 1e-12
 #: No interaction of more attributes than this is fitted.
 _MAX_ORDER = 5
 
@@ -209,9 +211,28 @@ def fit_parts(
 
 
 def _possible(part: Part, weights: NDArray[np.float64], rows: float) -> NDArray[np.float64]:
-    """Expected counts of possible cells alone, all to the same number of rows."""
+    """Expected counts of possible cells alone, all to the same number of rows.
+
+    The fitted tables are kept as far as such cells allow: these are scaled to one table after the other (Deming and
+    Stephan 1940), so what comes out is the nearest to the fit in Kullback-Leibler divergence.
+    """
+    if not part.universe.impossible:
+        return weights
+    tree = marginal_tree(part.universe.shape, part.largest)
+    wanted = [
+        only_possible(part.universe.project(names_of(part, axes)), table)
+        for axes, table in zip(tree.sets, tree.answer(weights), strict=True)
+    ]
     kept = only_possible(part.universe, weights)
-    return kept if kept is weights else kept * (rows / float(kept.sum()))
+    kept *= rows / float(kept.sum())
+    held = tree.tables(tree.answer_vector(kept))
+    for _ in range(max(1, int(most_passes(part.cells) * _SHARE_OF_SCALING / len(wanted)))):
+        for place, table in enumerate(wanted):
+            ratio = table * (rows / table.sum()) / np.where(held[place] > 0, held[place], 1.0)
+            scaled = tree.scale_by_exp(kept, {place: np.log(np.maximum(ratio, _LEAST_RATIO))})
+            kept *= rows / scaled.total
+            held = tree.tables(scaled.answers * (rows / scaled.total))
+    return kept
 
 
 def _fitted(
