@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, ClassVar
 
+from releases.engine.domain.impossible import within
 from releases.engine.domain.universe import DROP, Attribute, AttributeKind, Schema, Universe, places
 from releases.engine.errors import InvalidInput
 from releases.engine.workload.kinds.categories import Categories
@@ -264,8 +265,11 @@ def _with(universe: Universe | None, present: Attribute | None, attribute: Attri
     """One attribute in another's place, or after all others."""
     declared = universe.attributes if universe is not None else ()
     if present is None:
-        return Universe(attributes=(*declared, attribute))
-    return Universe(attributes=tuple(attribute if each is present else each for each in declared))
+        changed = (*declared, attribute)
+    else:
+        changed = tuple(attribute if each is present else each for each in declared)
+    # Of bins that are no longer there nothing is impossible; declaring them says so.
+    return Universe(attributes=changed, impossible=within(universe.impossible, changed) if universe is not None else ())
 
 
 def with_bounds(universe: Universe, column: str, *, lowest: Decimal, highest: Decimal, decimals: int) -> Universe:

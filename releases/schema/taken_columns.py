@@ -60,6 +60,7 @@ def merged_universe(dataset: Dataset, taken: Mapping[str, Attribute]) -> Univers
     own = {each.name: each for each in dataset.universe.attributes} if dataset.universe else {}
     place = {name: position for position, name in enumerate(dataset.columns)}
     both = sorted({**own, **taken}.values(), key=lambda each: place.get(each.name, len(place)))
+    # What is declared impossible is checked when the columns are declared.
     return Universe(attributes=tuple(both))
 
 

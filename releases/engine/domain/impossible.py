@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from releases.engine.domain.counted import Counted
 from releases.engine.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from releases.engine.domain.universe import Attribute
 
 #: More combinations than this are a table of their own, which no person has checked; and so are more columns in one.
 MAX_COMBINATIONS, MAX_JOINED = 100, 10
@@ -23,6 +21,19 @@ MAX_COMBINATIONS, MAX_JOINED = 100, 10
 _MAX_NAMED = 10
 #: Steps of the search for a row that breaks no rule.
 _MAX_STEPS = 100_000
+
+
+class Attribute(Protocol):
+    """What is asked of a declared column."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def labels(self) -> tuple[str, ...]: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def counted(self) -> Counted: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,6 +63,13 @@ class Combination:
     def in_words(self) -> str:
         """Such as “age: 0 to 14, and marital: married or divorced”."""
         return ", and ".join(f"{name}: {' or '.join(labels)}" for name, labels in self.bins)
+
+    def beside(self, name: str, label: str) -> str | None:
+        """With which bins of the other columns a bin cannot occur, in words; None where it is not in it."""
+        if label not in dict(self.bins).get(name, ()):
+            return None
+        others = tuple(named for named in self.bins if named[0] != name)
+        return Combination(bins=others).in_words()
 
     def to_json(self) -> dict[str, list[str]]:
         return {name: list(labels) for name, labels in self.bins}

@@ -1,11 +1,14 @@
 """Rows without the combinations that are declared impossible: as few values as possible of the others are changed.
 
-A fit that holds every cell gives impossible ones no weight, and makes no such row. Of a junction tree, of a mixture, and
-of attributes in different components, the few rows that have an impossible combination are mended here. A row x is
-moved to a row y that differs in one value and has no such combination, with probability in proportion to
-p(y_a | x without a), the law of that value given all others in the distribution that was fitted. So among rows that
-differ in one value the fitted law decides. Where no single value will do, the row takes its values of all columns in
-some combination from another row, the one of those looked at that differs in the fewest.
+A fit that holds every cell gives impossible ones no weight, and makes no such row. Rows of a junction tree, of a
+mixture, and of several components that have an impossible combination are mended here, in two steps.
+
+1. A row x is moved to a row y that differs in one value and has no such combination, with probability in proportion to
+   p(y_a | x without a), the law of that value given all others in the distribution that was fitted. Where no single
+   value will do, the row takes its values of all columns in some combination from another row, the one of those looked
+   at that differs in the fewest.
+2. That changes the tables of these columns with others. So rows move along these columns, to possible rows alone, as
+   long as it brings the tables of pairs nearer to the fitted ones. Where numba is not installed this step is left out.
 
 Post-processing: nothing here sees data.
 """
