@@ -35,8 +35,10 @@ _WORKED_ON, _MOST_ROWS = 1 << 22, 1 << 13
 _LEAST = 1e-12
 #: Rows without an impossible combination that are looked at where no single value will do.
 _DONORS = 1000
-#: Sweeps over the rows, and the look-ups of all of them together, about a second of work.
-_SWEEPS, _MAX_WORK = 12, 4e9
+#: Sweeps over the rows, and the look-ups of all of them together: a few seconds of work.
+_SWEEPS, _MAX_WORK = 12, 2e9
+#: Cells of all tables of pairs; where there would be more, rows stay as they are after the first step.
+_MAX_CELLS = 20_000_000
 #: Temperatures of the sweeps, from the first to the last but one; the last allows no rise.
 _HOTTEST, _COLDEST = 0.3, 0.02
 #: Turns of scaling a table of two columns to both of them.
@@ -97,6 +99,11 @@ def _settle(
         [other for other in names if other != name and any({name, other} <= each for each in joined)]
         for name in columns
     ]
+    if (
+        sum(sizes[name] * sizes[other] for name, mine in zip(columns, others, strict=True) for other in mine)
+        > _MAX_CELLS
+    ):
+        return
     tables: list[NDArray[np.float64]] = []
     starts: dict[frozenset[str], int] = {}
     found = np.zeros((len(columns), max(map(len, others)), 4), dtype=np.int64)

@@ -436,8 +436,8 @@ PUBLIC_ALREADY = (
     "already, so nothing needs to be released and nothing is spent. Ask about some of the categories of a column."
 )
 
-#: Why nothing is released of columns whose numbers alone count, where all rows with a number are declared impossible.
-NOTHING_POSSIBLE = "The impossible combinations that are declared leave no row possible in the columns asked about. Remove one of them."
+#: Why nothing is released where only values with a number count, and all of these are declared impossible.
+NOTHING_POSSIBLE = "The combinations declared impossible leave no row possible in the columns asked about. Remove one."
 
 #: Why Gaussian noise cannot be had of a pure budget.
 NEEDS_DELTA = "It needs a delta above 0: Gaussian noise has no pure epsilon."
