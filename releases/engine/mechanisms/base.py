@@ -308,8 +308,9 @@ class Mechanism(ABC):
         read = {option.name: option.read(given.get(option.name)) for option in self.options}
         if isinstance(workload, Inquiry) and workload.statistic.exact:
             schema = replace(schema, universe=schema.universe.exactly(workload.statistic.exact))
-        if self.drops_impossible:
+        if self.drops_impossible and schema.universe.impossible:
             schema = replace(schema, universe=replace(schema.universe, drops_impossible=True))
+            workload = replace(workload, universe=replace(workload.universe, drops_impossible=True))
         request = Request(mechanism=self.name, schema=schema, workload=workload, budget=budget, beta=beta, options=read)
         if any(schema.universe[each.name] != each for each in workload.universe.attributes):
             # What the rules leave out decides how far a row can move the answers.
