@@ -48,7 +48,10 @@ class CombinationForm(forms.Form):
                 label=name,
                 choices=[(label, label) for label in labels[:MAX_OFFERED_BINS]],
                 widget=forms.CheckboxSelectMultiple,
-                error_messages={"required": f"{name}: no bin is ticked. Tick at least one."},
+                error_messages={
+                    "required": f"{name}: no bin is ticked. Tick at least one.",
+                    "invalid_choice": f"{name}: “%(value)s” is not one of its bins. Tick at least one that is.",
+                },
                 help_text=f"{more:,} more can be named in the codebook." if more > 0 else "",
             )
 
