@@ -61,8 +61,8 @@ class Combination:
         return found
 
     def in_words(self) -> str:
-        """Such as “age: 0 to 14, and marital: married or divorced”."""
-        return ", and ".join(f"{name}: {' or '.join(labels)}" for name, labels in self.bins)
+        """Such as “age: 0 to 14, and status: married or widowed”."""
+        return ", and ".join(f"{name}: {_listed(labels)}" for name, labels in self.bins)
 
     def beside(self, name: str, label: str) -> str | None:
         """With which bins of the other columns a bin cannot occur, in words; None where it is not in it."""
@@ -73,6 +73,10 @@ class Combination:
 
     def to_json(self) -> dict[str, list[str]]:
         return {name: list(labels) for name, labels in self.bins}
+
+
+def _listed(labels: Sequence[str]) -> str:
+    return labels[0] if len(labels) == 1 else f"{', '.join(labels[:-1])} or {labels[-1]}"
 
 
 def read_combinations(value: object, attributes: Sequence[Attribute]) -> tuple[Combination, ...]:

@@ -48,12 +48,13 @@ TAKE = """
     take_back_request take_role withdraw_release
 """
 GIVE = """
-    acknowledge_marks add_impossible approve_release approve_request ask_consent cancel_release choose_mail declare_protection
-    declare_schema_columns declare_universe describe_dataset discard_codebook discard_draft discard_workload draft_collection edit_workload
-    execute_release execute_upload give_role ingest_dataset join_population join_request learn_categories learn_range
-    let_ask load_plan make_public make_survey_public make_token open_survey register_connection register_table
-    remove_impossible rename_dataset request_budget restore_ledger save_codebook save_version save_workload settle_lost_budget
-    share_dataset share_workload submit_collection submit_release take_over unfreeze_budget verify_ledgers
+    acknowledge_marks add_impossible approve_release approve_request ask_consent cancel_release choose_mail
+    declare_protection declare_schema_columns declare_universe describe_dataset discard_codebook discard_draft
+    discard_workload draft_collection edit_workload execute_release execute_upload give_role ingest_dataset
+    join_population join_request learn_categories learn_range let_ask load_plan make_public make_survey_public
+    make_token open_survey register_connection register_table remove_impossible rename_dataset request_budget
+    restore_ledger save_codebook save_version save_workload settle_lost_budget share_dataset share_workload
+    submit_collection submit_release take_over unfreeze_budget verify_ledgers
 """
 #: Services without an event of their own, and why.
 UNRECORDED = {
