@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from releases.engine.domain.impossible import Combination, of_columns
 from releases.engine.domain.universe import Attribute, Universe
 from releases.models import Dataset
 from releases.schema.learned import Learned, learned_of
@@ -41,6 +42,18 @@ def columns_to_take(dataset: Dataset, source: Dataset) -> ColumnsToTake:
         lacking=tuple(each.name for each in attributes if each.name not in fitting),
         undeclared=tuple(name for name in dataset.columns if name not in known),
     )
+
+
+def impossible_to_take(dataset: Dataset, source: Dataset, columns: ColumnsToTake) -> list[Combination]:
+    """Combinations of columns that a table takes, declared impossible there and not here, in whatever order."""
+    own = dataset.universe.impossible if dataset.universe is not None else ()
+    there = source.universe.impossible if source.universe is not None else ()
+    known = {_in_no_order(each) for each in own}
+    return [each for each in of_columns(there, columns.taken) if _in_no_order(each) not in known]
+
+
+def _in_no_order(combination: Combination) -> frozenset[tuple[str, frozenset[str]]]:
+    return frozenset((name, frozenset(labels)) for name, labels in combination.bins)
 
 
 def columns_there(attributes: Sequence[Attribute], columns: Sequence[str]) -> dict[str, Attribute]:

@@ -175,7 +175,13 @@ def declare_universe(
             does not go with it.
     """
     stays = dataset.impossible if impossible is None else impossible
-    universe = Schema.from_json({"version": 1, "columns": columns, "impossible": stays}).universe
+    try:
+        universe = Schema.from_json({"version": 1, "columns": columns, "impossible": stays}).universe
+    except InvalidInput as error:
+        if impossible is not None or not error.field.startswith("impossible"):
+            raise
+        rule = f"{error.rule}. Remove the impossible combination that says so first"
+        raise InvalidInput(error.field, error.value, rule) from None
     universe.check_columns(dataset.columns)
     if universe.is_of_states:
         raise InvalidInput("columns", "state_of", "is no declaration; a workload asks for the states of columns")

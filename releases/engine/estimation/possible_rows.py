@@ -5,8 +5,8 @@ mixture, and of several components that have an impossible combination are mende
 
 1. A row x is moved to a row y that differs in one value and has no such combination, with probability in proportion to
    p(y_a | x without a), the law of that value given all others in the distribution that was fitted. Where no single
-   value will do, the row takes its values of all columns in some combination from another row, the one of those looked
-   at that differs in the fewest.
+   value will do, the row takes its values of all columns in some combination from another row, one of those that differ
+   in the fewest among the rows looked at.
 2. That changes the tables of these columns with others. So rows move along these columns, to possible rows alone, as
    long as it brings the tables of pairs nearer to the fitted ones. Where numba is not installed this step is left out.
 
@@ -38,7 +38,7 @@ _DONORS = 1000
 #: Sweeps over the rows, and the look-ups of all of them together: a few seconds of work.
 _SWEEPS, _MAX_WORK = 12, 2e9
 #: Cells of all tables of pairs; where there would be more, rows stay as they are after the first step.
-_MAX_CELLS = 20_000_000
+_MAX_CELLS = 5_000_000
 #: Temperatures of the sweeps, from the first to the last but one; the last allows no rise.
 _HOTTEST, _COLDEST = 0.3, 0.02
 #: Turns of scaling a table of two columns to both of them.
@@ -181,7 +181,8 @@ def _move_one_value(
     sums = np.cumsum(np.concatenate(weights, axis=1), axis=1)
     reach = sums[:, -1] * (rng.words(some.size) / 2.0**64)
     chosen = (sums <= reach[:, None]).sum(axis=1)
-    is_enough: NDArray[np.bool_] = sums[:, -1] > 0
+    # Past the end where nothing is allowed; and, once in 2^53 draws, by rounding.
+    is_enough: NDArray[np.bool_] = (sums[:, -1] > 0) & (chosen < sums.shape[1])
     start = 0
     for name, size in sizes.items():
         mine = is_enough & (chosen >= start) & (chosen < start + size)
@@ -209,13 +210,16 @@ def _take_values(
     spare: Mapping[str, int],
     rng: Randomness,
 ) -> None:
-    """The values of all columns in some combination, from the row that differs in the fewest of them."""
+    """The values of all columns in some combination, from a row that differs in the fewest of them."""
     donors = clean[np.argsort(rng.words(clean.size), kind="stable")[:_DONORS]]
     given = {name: bins[name][donors] if donors.size else np.array([spare[name]]) for name in columns}
-    for row in left:
-        nearest = int(np.argmin(sum((given[name] != bins[name][row]).astype(np.int64) for name in columns)))
+    patterns, which = np.unique(np.stack([bins[name][left] for name in columns]), axis=1, return_inverse=True)
+    for number, pattern in enumerate(patterns.T):
+        differ = sum((given[name] != value).astype(np.int64) for name, value in zip(columns, pattern, strict=True))
+        nearest, rows = np.flatnonzero(differ == np.min(differ)), left[which == number]
+        taken = nearest[(rng.words(rows.size) % np.uint64(nearest.size)).astype(np.int64)]
         for name in columns:
-            bins[name][row] = given[name][nearest]
+            bins[name][rows] = given[name][taken]
 
 
 def _given_others(component: AnyComponent, name: str, bins: Bins, some: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 
 from django.contrib import messages
@@ -12,8 +11,9 @@ from django.shortcuts import redirect, render
 from releases import services
 from releases.display.error_messages import in_words
 from releases.engine.errors import InvalidInput
-from releases.forms.impossible import MAX_CHOSEN, ChosenColumnsForm, CombinationForm, ImpossibleButtonForm
+from releases.forms.impossible import ChosenColumnsForm, CombinationForm, ImpossibleButtonForm
 from releases.permissions import get_dataset_for, signed_in
+from releases.presentation.datasets.impossible_page import impossible_page
 
 
 def impossible(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
@@ -41,16 +41,10 @@ def impossible(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
             return redirect("impossible", dataset_id=dataset.pk)
     if is_sent:
         status = 400
+    page = impossible_page(universe, names, is_sent=any(chosen.given["column"]))
     context = {
         "dataset": dataset,
-        "combinations": [
-            {"words": each.in_words(), "json": json.dumps(each.to_json(), sort_keys=True)}
-            for each in universe.impossible
-        ],
-        "columns": universe.names,
-        "chosen": [(place, names[place] if place < len(names) else "") for place in range(MAX_CHOSEN)],
-        "is_short": any(chosen.given["column"]) and len(names) < 2,
-        "names": names,
-        "form": form if len(names) > 1 else None,
+        "page": page,
+        "form": form if page.has_columns else None,
     }
     return render(request, "datasets/impossible.html", context, status=status)

@@ -12,6 +12,7 @@ import pytest
 from releases import services
 from releases.engine.errors import InvalidInput
 from releases.models import AuditEvent, Dataset, Release
+from releases.publication.same_rows import count_the_same_rows
 from releases.services.release_inputs import Refusal
 from tests.web.pages import body, link, words
 from tests.web.public.test_api import Program
@@ -194,11 +195,13 @@ def test_a_schema_sent_by_a_program_or_pasted_as_a_codebook_declares_them(as_, a
     assert declared(people) == [MARRIED]
 
 
-def test_next_years_table_takes_them_over(people, ingest, alice):
+def test_next_years_table_takes_them_over(as_, people, ingest, alice):
     services.datasets.declare_universe(
         dataset=people, columns=COLUMNS, impossible=[MARRIED, {"age": ["0 to 14"], "work": ["some"]}], by=alice
     )
     following = ingest(b"age,status\n9,single\n", "Next year")
+    address = f"{link('take_over', following)}?source={people.pk}"
+    assert "Impossible combinations to take age: 0 to 14, and status: married" in words(as_(alice).get(address))
     services.taking_over.take_over(dataset=following, source=people, is_same_people=False, by=alice)
     assert declared(following) == [MARRIED]
 
@@ -217,3 +220,16 @@ def test_a_release_and_its_certificate_leave_the_same_rows_out(alice, people, ma
     services.datasets.declare_universe(dataset=people, columns=COLUMNS, impossible=[], by=alice)
     with pytest.raises(Refusal, match="columns have changed"):
         services.certificates.plan_certificate(of=Release.objects.get(pk=release.pk), epsilon="1")
+
+
+def test_how_rows_are_counted_in_two_releases_is_compared(alice, people, make_draft):
+    services.datasets.declare_universe(dataset=people, columns=COLUMNS, impossible=[MARRIED], by=alice)
+    people.refresh_from_db()
+    plans = {
+        name: services.releases.plan_of(release=make_draft(people, *TOGETHER, mechanism=name))
+        for name in ("marginal-fit", "mixture-fit", "laplace-queries", "gaussian-queries")
+    }
+    schemas = {name: plan.schema for name, plan in plans.items()}
+    assert count_the_same_rows(schemas["marginal-fit"], schemas["mixture-fit"])
+    assert count_the_same_rows(schemas["laplace-queries"], schemas["gaussian-queries"])
+    assert not count_the_same_rows(schemas["marginal-fit"], schemas["laplace-queries"])

@@ -319,7 +319,8 @@ def _seconds(part: Part) -> float:
     if part.cliques:
         return min(_USUAL_PASSES, _clique_passes(part)) * _pass_over_cliques(part)
     cells = part.universe.size + 4 * part.tree.cells
-    return _DEFAULT_SHARE * most_passes(cells) * (cells * _SECONDS_EACH + 1e-4)
+    scaling = max(len(part.largest), _SHARE_OF_SCALING * most_passes(part.cells)) if part.universe.impossible else 0
+    return (_DEFAULT_SHARE * most_passes(cells) + scaling) * (cells * _SECONDS_EACH + 1e-4)
 
 
 def _clique_passes(part: Part) -> int:
