@@ -26,7 +26,7 @@ from releases.engine.domain.universe import Universe
 from releases.engine.estimation.marginals import compiled_kernels
 from releases.engine.estimation.result import AnyComponent, Distribution, MixtureComponent, TreeComponent
 from releases.engine.noise.randomness import Randomness
-from releases.engine.tables.possible import Named, is_impossible, named_bins, only_possible
+from releases.engine.tables.possible import Named, is_impossible, named_bins, nearest_possible
 
 Bins = dict[str, NDArray[np.int64]]
 #: Numbers held at once, and rows.
@@ -40,9 +40,7 @@ _SWEEPS, _MAX_WORK = 12, 2e9
 #: Cells of all tables of pairs; where there would be more, rows stay as they are after the first step.
 _MAX_CELLS = 5_000_000
 #: Temperatures of the sweeps, from the first to the last but one; the last allows no rise.
-_HOTTEST, _COLDEST = 0.3, 0.02
-#: Turns of scaling a table of two columns to both of them.
-_TURNS = 50
+_HOTTEST, _COLDEST = 1.0, 0.02
 
 
 #: Of some rows, by their places, the probabilities of one attribute's bins given all their other values.
@@ -93,8 +91,8 @@ def _settle(
     place = {name: at for at, name in enumerate(names)}
     rows = np.stack(list(bins.values()), axis=1).astype(np.int32)
     sizes = {name: universe[name].size for name in names}
-    # The pairs that the fit says something of: columns of one component, and those that a combination joins.
-    joined = [set(each.names) for each in distribution.components] + [set(each) for each in named]
+    # What tables say: not columns that are apart in the fit, unless a combination joins them.
+    joined = [*(told for each in distribution.components for told in _together(each)), *(set(each) for each in named)]
     others = [
         [other for other in names if other != name and any({name, other} <= each for each in joined)]
         for name in columns
@@ -146,18 +144,17 @@ def _settle(
         bins[name][:] = rows[:, place[name]]
 
 
+def _together(component: AnyComponent) -> list[set[str]]:
+    """Attributes between which a component holds what tables said; of a junction tree those of each clique."""
+    if isinstance(component, TreeComponent):
+        return [{component.names[axis] for axis in clique.axes} for clique in component.cliques]
+    return [set(component.names)]
+
+
 def _excess(pair: Universe, distribution: Distribution, bins: Bins) -> NDArray[np.float64]:
-    """Rows minus expected rows in every cell of a pair. Impossible cells expect none: the others are scaled until each
-    column has what it had (Deming and Stephan 1940)."""
-    expected = distribution.marginal(pair.names)
+    """Rows minus expected rows in every cell of a pair. In impossible cells none are expected."""
+    expected = nearest_possible(pair, distribution.marginal(pair.names))
     rows = len(bins[pair.names[0]])
-    if pair.impossible:
-        alone = [expected.sum(axis=1 - axis, keepdims=True) for axis in (0, 1)]
-        expected = only_possible(pair, expected)
-        for _ in range(_TURNS):
-            for axis, wanted in enumerate(alone):
-                held = expected.sum(axis=1 - axis, keepdims=True)
-                expected = expected * wanted / np.where(held > 0, held, 1.0)
     cells = np.ravel_multi_index([bins[name] for name in pair.names], pair.shape)
     counted = np.bincount(cells, minlength=pair.size).reshape(pair.shape)
     return counted - expected * (rows / float(expected.sum()))

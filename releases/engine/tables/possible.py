@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from releases.engine.domain.impossible import Combination
 from releases.engine.domain.universe import Attribute, Universe
 
+#: Turns of scaling a table to all of its columns.
+_TURNS = 50
 #: For each combination, by column, which bins it names.
 Named = list[dict[str, NDArray[np.bool_]]]
 
@@ -67,4 +69,20 @@ def only_possible(universe: Universe, weights: NDArray[np.float64]) -> NDArray[n
     if not kept.any():
         kept = np.ones_like(weights)
         clear_impossible(universe, kept, universe.impossible)
+    return kept
+
+
+def nearest_possible(universe: Universe, table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The table over possible cells that is nearest in Kullback-Leibler divergence and has, as far as these cells
+    allow, the sums over each column that the given one has: iterative proportional fitting (Deming and Stephan 1940).
+    """
+    if not universe.impossible:
+        return table
+    kept = only_possible(universe, table)
+    others = [tuple(other for other in range(table.ndim) if other != axis) for axis in range(table.ndim)]
+    wanted = [table.sum(axis=each, keepdims=True) for each in others]
+    for _ in range(_TURNS):
+        for each, sums in zip(others, wanted, strict=True):
+            held = kept.sum(axis=each, keepdims=True)
+            kept = kept * (sums / np.where(held > 0, held, 1.0))
     return kept

@@ -40,7 +40,7 @@ from releases.engine.mechanisms.histogram import most_bins_summed
 from releases.engine.noise.discrete import LARGEST_SCALE
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import MAX_DENSE_CELLS, Counts
-from releases.engine.tables.possible import only_possible
+from releases.engine.tables.possible import nearest_possible, only_possible
 from releases.engine.workload.queries import Family, Sensitivity, Workload
 
 #: Why a very small budget is refused. Below so much of epsilon or rho no share of it is worked out.
@@ -220,7 +220,7 @@ def _possible(part: Part, weights: NDArray[np.float64], rows: float) -> NDArray[
         return weights
     tree = marginal_tree(part.universe.shape, part.largest)
     wanted = [
-        only_possible(part.universe.project(names_of(part, axes)), table)
+        nearest_possible(part.universe.project(names_of(part, axes)), table)
         for axes, table in zip(tree.sets, tree.answer(weights), strict=True)
     ]
     kept = only_possible(part.universe, weights)
