@@ -16,6 +16,7 @@ Post-processing: nothing here sees data.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -83,65 +84,86 @@ def mend(universe: Universe, distribution: Distribution, bins: Bins, rng: Random
 def _settle(
     universe: Universe, distribution: Distribution, named: Named, columns: Sequence[str], bins: Bins, rng: Randomness
 ) -> None:
-    """Bring the tables of every column in some combination with every other one back to what was fitted, as far as
-    possible rows allow: rows move along these columns alone."""
+    """Bring the tables of every column in some combination with others back to what was fitted, as far as possible
+    rows allow: rows move along these columns alone."""
     from releases.engine.estimation import possible_kernels
 
-    names = list(bins)
-    place = {name: at for at, name in enumerate(names)}
-    rows = np.stack(list(bins.values()), axis=1).astype(np.int32)
-    sizes = {name: universe[name].size for name in names}
-    # What tables say: not columns that are apart in the fit, unless a combination joins them.
-    joined = [*(told for each in distribution.components for told in _together(each)), *(set(each) for each in named)]
-    others = [
-        [other for other in names if other != name and any({name, other} <= each for each in joined)]
-        for name in columns
-    ]
-    if (
-        sum(sizes[name] * sizes[other] for name, mine in zip(columns, others, strict=True) for other in mine)
-        > _MAX_CELLS
-    ):
+    pairs = _Pairs.of(universe, distribution, named, columns, bins)
+    if pairs is None:
         return
-    tables: list[NDArray[np.float64]] = []
-    starts: dict[frozenset[str], int] = {}
-    found = np.zeros((len(columns), max(map(len, others)), 4), dtype=np.int64)
-    for k, (name, mine) in enumerate(zip(columns, others, strict=True)):
-        for one, other in enumerate(mine):
-            pair = tuple(sorted((name, other), key=place.__getitem__))
-            if frozenset(pair) not in starts:
-                starts[frozenset(pair)] = sum(each.size for each in tables)
-                tables.append(_excess(universe.project(pair), distribution, bins))
-            strides = (sizes[other], 1) if pair[0] == name else (1, sizes[name])
-            found[k, one] = place[other], starts[frozenset(pair)], *strides
-    longest = max(map(len, named))
-    rules, named_at = (np.full((len(named), longest), -1, dtype=np.int64) for _ in range(2))
-    flat: list[NDArray[np.bool_]] = []
-    for number, combination in enumerate(named):
-        for member, (name, has) in enumerate(combination.items()):
-            rules[number, member], named_at[number, member] = place[name], sum(map(len, flat))
-            flat.append(has)
-    work = len(rows) * sum(len(names) * (1 + sizes[name]) for name in columns)
-    some = min(1.0, _MAX_WORK / (_SWEEPS * work))
-    excess = np.concatenate([each.reshape(-1) for each in tables])
+    place = {name: at for at, name in enumerate(bins)}
+    rows = np.stack(list(bins.values()), axis=1).astype(np.int32)
+    rules = _rules(named, place)
     state = rng.words(1) | np.uint64(1)
-    for temperature in (*np.geomspace(_HOTTEST, _COLDEST, _SWEEPS - 1), 0.0):
-        order = np.argsort(rng.words(len(rows)), kind="stable")[: int(some * len(rows))]
+    sizes = np.array([universe[name].size for name in columns])
+    sweeps = _MAX_WORK / (len(rows) * int((pairs.counts * (1 + sizes)).sum()))
+    # The last allows no rise; the only one, of some rows, where there is no time for all of them.
+    temperatures = [*np.geomspace(_HOTTEST, _COLDEST, max(1, min(_SWEEPS, int(sweeps))))[:-1], 0.0]
+    for temperature in temperatures:
+        order = np.argsort(rng.words(len(rows)), kind="stable")[: int(len(rows) * min(1.0, sweeps))]
+        moving = np.array([place[name] for name in columns])
         possible_kernels.settle(
-            rows,
-            np.array([place[name] for name in columns]),
-            np.array([len(mine) for mine in others]),
-            *(np.ascontiguousarray(found[:, :, one]) for one in (0, 1, 2, 3)),
-            np.array([sizes[name] for name in columns]),
-            excess,
-            rules,
-            named_at,
-            np.concatenate(flat),
-            order,
-            float(temperature),
-            state,
+            rows, moving, pairs.counts, *pairs.others, sizes, pairs.excess, *rules, order, float(temperature), state
         )
     for name in columns:
         bins[name][:] = rows[:, place[name]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Pairs:
+    """The tables of pairs that rows are kept close to.
+
+    Attributes:
+        counts: how many hold each of the columns along which rows move.
+        others: for each of these columns and its pairs the other column, where the table begins, and both strides.
+        excess: rows minus expected rows in every cell of all tables.
+    """
+
+    counts: NDArray[np.int64]
+    others: tuple[NDArray[np.int64], ...]
+    excess: NDArray[np.float64]
+
+    @staticmethod
+    def of(
+        universe: Universe, distribution: Distribution, named: Named, columns: Sequence[str], bins: Bins
+    ) -> _Pairs | None:
+        """Those of columns that the fit, or a combination, joins; None where their tables are too large."""
+        joined = [*(told for each in distribution.components for told in _together(each)), *map(set, named)]
+        others = {
+            name: [other for other in bins if other != name and any({name, other} <= each for each in joined)]
+            for name in columns
+        }
+        sizes = {name: universe[name].size for name in bins}
+        if sum(sizes[name] * sizes[other] for name, mine in others.items() for other in mine) > _MAX_CELLS:
+            return None
+        place = {name: at for at, name in enumerate(bins)}
+        tables: list[NDArray[np.float64]] = []
+        starts: dict[tuple[str, ...], int] = {}
+        found = np.zeros((4, len(columns), max(map(len, others.values()))), dtype=np.int64)
+        for row, (name, mine) in enumerate(others.items()):
+            for at, other in enumerate(mine):
+                pair = tuple(sorted((name, other), key=place.__getitem__))
+                if pair not in starts:
+                    starts[pair] = sum(each.size for each in tables)
+                    tables.append(_excess(universe.project(pair), distribution, bins))
+                strides = (sizes[other], 1) if pair[0] == name else (1, sizes[name])
+                found[:, row, at] = place[other], starts[pair], *strides
+        return _Pairs(
+            counts=np.array([len(mine) for mine in others.values()]),
+            others=tuple(found),
+            excess=np.concatenate([each.reshape(-1) for each in tables]),
+        )
+
+
+def _rules(named: Named, place: Mapping[str, int]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """The columns of each combination, -1 behind them; where the bins of each begin; and which bins are named."""
+    columns, starts = (np.full((len(named), max(map(len, named))), -1, dtype=np.int64) for _ in range(2))
+    flat: list[NDArray[np.bool_]] = []
+    for number, combination in enumerate(named):
+        for member, (name, has) in enumerate(combination.items()):
+            columns[number, member], starts[number, member] = place[name], sum(map(len, flat))
+            flat.append(has)
+    return columns, starts, np.concatenate(flat)
 
 
 def _together(component: AnyComponent) -> list[set[str]]:
