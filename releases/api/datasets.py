@@ -138,12 +138,15 @@ def delete_rows(request: HttpRequest, dataset_id: uuid.UUID) -> Any:
 @router.put("/datasets/{uuid:dataset_id}/schema")
 def declare_schema(request: HttpRequest, dataset_id: uuid.UUID, declared: Body[dict[str, Any]]) -> Any:
     """Declare columns, unit and neighbours, in the schema format; with `description` and `unit` of columns, and
-    `description` of the table, where something is to be said to readers."""
+    `description` of the table, where something is to be said to readers. Combinations of bins that cannot occur, in
+    `impossible`, stay as they are where that is left out."""
     dataset = get_dataset_for(request, dataset_id)
     said = descriptions.apart(declared)
     read = schema.Schema.from_json(said.schema)
     with transaction.atomic():
-        services.datasets.declare_universe(dataset=dataset, columns=read.to_json()["columns"], by=signed_in(request))
+        services.datasets.declare_schema_columns(
+            dataset=dataset, schema=read, says_impossible="impossible" in said.schema, by=signed_in(request)
+        )
         services.datasets.declare_protection(
             dataset=dataset, unit=read.unit, neighbours=read.neighbours, by=signed_in(request)
         )

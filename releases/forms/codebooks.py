@@ -9,6 +9,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 
 from releases.display.error_messages import in_words
+from releases.engine.domain.impossible import combinations_to_json
 from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
@@ -97,4 +98,6 @@ def codebook_of(dataset: Dataset, universe: Universe | None, notes: Notes) -> st
         parts.append(f'"neighbours": {json.dumps(dataset.budget.neighbours)}')
     columns = [json.dumps(noted(each.to_json(), notes), ensure_ascii=False) for each in universe.attributes]
     parts.append('"columns": [\n    ' + ",\n    ".join(columns) + "\n  ]")
+    if universe.impossible:
+        parts.append(f'"impossible": {json.dumps(combinations_to_json(universe.impossible), ensure_ascii=False)}')
     return "{\n  " + ",\n  ".join(parts) + "\n}"

@@ -45,7 +45,16 @@ class DatasetQuerySet(models.QuerySet["Dataset"]):
         return (
             self.visible_to(person)
             .select_related("budget", "owner", "group")
-            .defer("declared", "columns", "catalogue", "description", "column_notes", "file_facts", "file_codebook")
+            .defer(
+                "declared",
+                "impossible",
+                "columns",
+                "catalogue",
+                "description",
+                "column_notes",
+                "file_facts",
+                "file_codebook",
+            )
             .order_by("-created_at")
         )
 
@@ -74,6 +83,8 @@ class Dataset(models.Model):
     file_sha256 = models.CharField(max_length=64, blank=True)
     #: Declared columns as in the schema format, null until declared.
     declared = models.JSONField(null=True, blank=True)
+    #: Combinations of bins that cannot occur, as in the schema format.
+    impossible = models.JSONField(default=list, blank=True)
     #: By column its description and its unit, where there are any: for readers, and no part of the schema.
     column_notes = models.JSONField(default=dict, blank=True)
     budget = models.ForeignKey(Budget, on_delete=models.PROTECT, null=True, blank=True, related_name="datasets")
@@ -93,7 +104,7 @@ class Dataset(models.Model):
     def universe(self) -> Universe | None:
         if self.declared is None:
             return None
-        columns = {"version": 1, "columns": self.declared}
+        columns = {"version": 1, "columns": self.declared, "impossible": self.impossible}
         return Schema.from_json(columns).universe
 
     @property

@@ -45,6 +45,8 @@ class Line:
         in_synthetic: the same of synthetic.csv.
         description, unit: of the column, as the curator had put them when the release was made.
         formula: what the column was made by, of one that was not in the table.
+        impossible: combinations with bins of other columns that are declared impossible; the file has this column where
+            some are.
     """
 
     column: str
@@ -60,6 +62,7 @@ class Line:
     description: str = ""
     unit: str = ""
     formula: str = ""
+    impossible: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,9 +89,13 @@ def dictionary_csv(receipt: Mapping[str, Any], *, answers: Collection[str], note
     """
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
-    writer.writerow([each.name for each in fields(Line)])
+    names = [each.name for each in fields(Line)]
+    if not receipt["schema"].get("impossible"):
+        names.remove("impossible")
+    writer.writerow(names)
     for line in _lines(receipt, answers, notes):
-        writer.writerow(map(guarded, asdict(line).values()))
+        said = asdict(line)
+        writer.writerow(guarded(said[name]) for name in names)
     return written.getvalue()
 
 
@@ -112,7 +119,8 @@ def columns_of(receipt: Mapping[str, Any], notes: Notes) -> list[Column]:
 
 def _lines(receipt: Mapping[str, Any], answers: Collection[str], notes: Notes) -> Iterator[Line]:
     synthetic = _synthetic_columns(receipt)
-    for attribute in Schema.from_json(receipt["schema"]).universe.attributes:
+    universe = Schema.from_json(receipt["schema"]).universe
+    for attribute in universe.attributes:
         is_synthetic = attribute.name in synthetic
         answered = apart(attribute.name)
         of_all = {
@@ -131,6 +139,9 @@ def _lines(receipt: Mapping[str, Any], answers: Collection[str], notes: Notes) -
                 label=label,
                 meaning=_meaning(attribute, index),
                 also_holds=_also_holds(attribute, index),
+                impossible="; ".join(
+                    others for each in universe.impossible if (others := each.beside(attribute.name, label)) is not None
+                ),
                 **of_all,
             )
     for name, (kind, meaning) in _own_columns(receipt).items():

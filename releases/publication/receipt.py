@@ -296,6 +296,7 @@ def rules_in_words(universe: Universe, *, that_drop: bool = False) -> list[str]:
         )
     rules += [*_rules_that_drop(numeric, "number", one), *_rules_that_drop(dated, "date", one)]
     if that_drop:
+        rules += impossible_in_words(universe) if universe.left_out else []
         return [*rules, *_missing_rules(each for each in declared if each.missing_as == DROP)]
     for attributes, what in ((numeric, "number"), (dated, "date")):
         if clamped := _ruled(attributes, CLAMP, drops=False):
@@ -320,12 +321,27 @@ def rules_in_words(universe: Universe, *, that_drop: bool = False) -> list[str]:
     rules += _missing_rules(declared)
     if universe.is_of_states:
         rules.append(f"Every {one} counts, whether its values read as they were declared or not.")
+    rules += impossible_in_words(universe)
     if universe.may_drop:
         rules.append(
             "These rules hold for every count here, also for one of a single column; no other column leaves a "
             f"{one} out. So a release about other columns may count other {many}."
         )
     return rules
+
+
+def impossible_in_words(universe: Universe) -> list[str]:
+    """What is declared impossible, and what becomes of rows that have it all the same, in sentences."""
+    if not universe.impossible:
+        return []
+    one, many = universe.counted.one, universe.counted.many
+    treated = (
+        f"A {one} of the table that has one of these combinations is left out of every count."
+        if universe.left_out
+        else f"{many.capitalize()} of the table that have one of these combinations are counted as they are."
+    )
+    listed = [f"Declared impossible: {each.in_words()}." for each in universe.impossible]
+    return [*listed, f"{treated} No synthetic row has one."]
 
 
 def _rules_that_drop(attributes: Sequence[Attribute], what: str, one: str) -> Iterator[str]:

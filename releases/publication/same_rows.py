@@ -12,6 +12,8 @@ def count_the_same_rows(one: Schema, other: Schema) -> bool:
     """
     if (one.unit, one.neighbours) != (other.unit, other.neighbours):
         return False
+    if one.universe.left_out != other.universe.left_out:
+        return False
     alone = set(one.universe.attributes) ^ set(other.universe.attributes)
     keeps_all = one.unit.kind == "row" or (one.counts_persons and other.counts_persons)
     return not alone or (keeps_all and not any(each.may_drop for each in alone))

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 from releases.engine.domain.attribute import DROP, Attribute, places
 from releases.engine.domain.columns import AttributeKind
+from releases.engine.domain.impossible import within
 from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
@@ -267,8 +268,11 @@ def _with(universe: Universe | None, present: Attribute | None, attribute: Attri
     """One attribute in another's place, or after all others."""
     declared = universe.attributes if universe is not None else ()
     if present is None:
-        return Universe(attributes=(*declared, attribute))
-    return Universe(attributes=tuple(attribute if each is present else each for each in declared))
+        changed = (*declared, attribute)
+    else:
+        changed = tuple(attribute if each is present else each for each in declared)
+    # Of bins that are no longer there nothing is impossible; declaring them says so.
+    return Universe(attributes=changed, impossible=within(universe.impossible, changed) if universe is not None else ())
 
 
 def with_bounds(universe: Universe, column: str, *, lowest: Decimal, highest: Decimal, decimals: int) -> Universe:

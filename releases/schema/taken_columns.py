@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from releases.engine.domain.attribute import Attribute
+from releases.engine.domain.impossible import Combination, of_columns
 from releases.engine.domain.universe import Universe
 from releases.models import Dataset
 from releases.schema.learned import Learned, learned_of
@@ -44,6 +45,18 @@ def columns_to_take(dataset: Dataset, source: Dataset) -> ColumnsToTake:
     )
 
 
+def impossible_to_take(dataset: Dataset, source: Dataset, columns: ColumnsToTake) -> list[Combination]:
+    """Combinations of columns that a table takes, declared impossible there and not here, in whatever order."""
+    own = dataset.universe.impossible if dataset.universe is not None else ()
+    there = source.universe.impossible if source.universe is not None else ()
+    known = {_in_no_order(each) for each in own}
+    return [each for each in of_columns(there, columns.taken) if _in_no_order(each) not in known]
+
+
+def _in_no_order(combination: Combination) -> frozenset[tuple[str, frozenset[str]]]:
+    return frozenset((name, frozenset(labels)) for name, labels in combination.bins)
+
+
 def columns_there(attributes: Sequence[Attribute], columns: Sequence[str]) -> dict[str, Attribute]:
     """By name those declared columns that a table has, or that are made from columns that it has."""
     there = set(columns)
@@ -61,6 +74,7 @@ def merged_universe(dataset: Dataset, taken: Mapping[str, Attribute]) -> Univers
     own = {each.name: each for each in dataset.universe.attributes} if dataset.universe else {}
     place = {name: position for position, name in enumerate(dataset.columns)}
     both = sorted({**own, **taken}.values(), key=lambda each: place.get(each.name, len(place)))
+    # What is declared impossible is checked when the columns are declared.
     return Universe(attributes=tuple(both))
 
 

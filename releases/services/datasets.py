@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,8 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from releases.engine.accounting.filters import Policy
+from releases.engine.domain.attribute import DROP
+from releases.engine.domain.impossible import Combination, combinations_to_json
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
@@ -157,14 +160,30 @@ def table_path(dataset: Dataset) -> str:
 
 
 @transaction.atomic
-def declare_universe(*, dataset: Dataset, columns: list[dict[str, Any]], by: User | None = None) -> Universe:
+def declare_universe(
+    *,
+    dataset: Dataset,
+    columns: list[dict[str, Any]],
+    impossible: list[dict[str, Any]] | None = None,
+    by: User | None = None,
+) -> Universe:
     """Declare (or declare again) what the columns can hold. Releases keep the declaration they were planned with.
+
+    Args:
+        impossible: combinations of bins that cannot occur; None for those that are declared already.
 
     Raises:
         InvalidInput: a column is not in the table, a rule of the schema format is broken, or the declared protection
             does not go with it.
     """
-    universe = Schema.from_json({"version": 1, "columns": columns}).universe
+    stays = dataset.impossible if impossible is None else impossible
+    try:
+        universe = Schema.from_json({"version": 1, "columns": columns, "impossible": stays}).universe
+    except InvalidInput as error:
+        if impossible is not None or not error.field.startswith("impossible"):
+            raise
+        rule = f"{error.rule}. Remove the impossible combination that says so first"
+        raise InvalidInput(error.field, error.value, rule) from None
     universe.check_columns(dataset.columns)
     if universe.is_of_states:
         raise InvalidInput("columns", "state_of", "is no declaration; a workload asks for the states of columns")
@@ -182,14 +201,60 @@ def declare_universe(*, dataset: Dataset, columns: list[dict[str, Any]], by: Use
     if budget is not None:
         Schema(universe=universe, unit=budget.privacy_unit, neighbours=budget.relation).check_unit()
     declared = [attribute.to_json() for attribute in universe.attributes]
+    combinations = combinations_to_json(universe.impossible)
     if dataset.declared != declared:
         audit_log.record(AuditAction.DECLARE, actor=by, on=dataset, detail=f"the columns {', '.join(universe.names)}")
-    dataset.declared = declared
-    dataset.save(update_fields=["declared"])
+    if dataset.impossible != combinations:
+        said = "; ".join(each.in_words() for each in universe.impossible) or "none"
+        audit_log.record(AuditAction.DECLARE, actor=by, on=dataset, detail=f"the impossible combinations: {said}")
+    dataset.declared, dataset.impossible = declared, combinations
+    dataset.save(update_fields=["declared", "impossible"])
     # After the dataset's row is held: who takes the digest holds it too.
     Fingerprint.objects.filter(dataset=dataset).update(digest=None, digest_attempts=0)
     dataset.__dict__.pop("universe", None)
     return universe
+
+
+def declare_schema_columns(
+    *, dataset: Dataset, schema: Schema, says_impossible: bool, by: User | None = None
+) -> Universe:
+    """Declare the columns of a schema and, where it says anything of them, its impossible combinations.
+
+    Raises:
+        InvalidInput: as of `declare_universe`; or the schema says what becomes of rows that have one, which is not
+            declared: each mechanism has its rule.
+    """
+    if schema.universe.drops_impossible:
+        rule = "is no declaration: plain questions count such rows, and fits leave them out"
+        raise InvalidInput("impossible_rows", DROP, rule)
+    said = schema.to_json()
+    impossible = said.get("impossible", []) if says_impossible else None
+    return declare_universe(dataset=dataset, columns=said["columns"], impossible=impossible, by=by)
+
+
+@transaction.atomic
+def add_impossible(*, dataset: Dataset, combination: Combination, by: User | None = None) -> None:
+    """Declare one more combination of bins that cannot occur.
+
+    Raises:
+        InvalidInput: it is declared already, or there are too many, or together they leave nothing possible.
+    """
+    locked = Dataset.objects.select_for_update().get(pk=dataset.pk)
+    _declare_impossible(dataset, locked, [*locked.impossible, combination.to_json()], by)
+
+
+@transaction.atomic
+def remove_impossible(*, dataset: Dataset, removed: str, by: User | None = None) -> None:
+    """Declare a combination, given as JSON, no longer. One that is gone already stays so."""
+    locked = Dataset.objects.select_for_update().get(pk=dataset.pk)
+    left = [each for each in locked.impossible if json.dumps(each, sort_keys=True) != removed]
+    _declare_impossible(dataset, locked, left, by)
+
+
+def _declare_impossible(dataset: Dataset, locked: Dataset, impossible: list[dict[str, Any]], by: User | None) -> None:
+    declare_universe(dataset=locked, columns=locked.declared or [], impossible=impossible, by=by)
+    dataset.declared, dataset.impossible = locked.declared, locked.impossible
+    dataset.__dict__.pop("universe", None)
 
 
 @transaction.atomic

@@ -14,6 +14,7 @@ from typing import Any
 
 from releases.engine.domain.privacy import PrivacyBudget, exact, privacy_budget
 from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.workload.kinds.largest_error import RELEASED_ANSWERS, SYNTHETIC_ROWS
 from releases.engine.workload.parsing import read_answered, read_question
@@ -100,12 +101,18 @@ def certifiable(of: Release) -> dict[str, tuple[str, ...]]:
     if (
         declared is None
         or not set(names) <= set(declared.universe.names)
-        or replace(declared, universe=declared.universe.project(names).ordered(ordered)) != planned
+        or replace(declared, universe=_as_counted(declared.universe.project(names).ordered(ordered), planned))
+        != planned
     ):
         raise Refusal("The columns have changed since this release, so its counts mean something else now.")
     if _rows_answer_everything(receipt):
         return CERTIFIABLE
     return {RELEASED_ANSWERS: CERTIFIABLE[RELEASED_ANSWERS]}
+
+
+def _as_counted(declared: Universe, planned: Schema) -> Universe:
+    """What is declared, with what the plan made of rows that have an impossible combination."""
+    return replace(declared, drops_impossible=planned.universe.drops_impossible)
 
 
 def certified_schema(release: Release) -> Schema:

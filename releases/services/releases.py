@@ -460,7 +460,8 @@ def _refuse_if_changed(release: Release) -> None:
     """Locks the draft, so that it stays what was planned until it is charged."""
     stored = Release.objects.select_for_update(of=("self",)).select_related("dataset").get(pk=release.pk)
     is_same = all(getattr(stored, name) == getattr(release, name) for name in _PLANNED_FROM)
-    if not is_same or stored.dataset.declared != release.dataset.declared:
+    declared, before = ((each.dataset.declared, each.dataset.impossible) for each in (stored, release))
+    if not is_same or declared != before:
         raise Refusal(DRAFT_CHANGED)
 
 

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from django.db import transaction
 
+from releases.engine.domain.impossible import Combination, combinations_to_json
 from releases.engine.errors import InvalidInput
 from releases.ledger import audit_log
 from releases.models import AuditAction, Dataset, LedgerEntry
 from releases.schema.descriptions import LONGEST, Notes
-from releases.schema.taken_columns import columns_to_take, merged_universe
+from releases.schema.taken_columns import columns_to_take, impossible_to_take, merged_universe
 from releases.services.codebooks import describe_dataset
 from releases.services.datasets import declare_protection, declare_universe, join_population, locked_with_budget
 
@@ -51,13 +52,23 @@ def take_over(*, dataset: Dataset, source: Dataset, is_same_people: bool | None,
         raise InvalidInput("table", there.title, "declares no column that can be taken for this table")
     audit_log.record(AuditAction.DECLARE, actor=by, on=here, detail=f"as {there.title} declares it")
     universe = merged_universe(here, columns.taken)
-    declare_universe(dataset=here, columns=[each.to_json() for each in universe.attributes], by=by)
+    both = (*_impossible(here), *impossible_to_take(here, there, columns))
+    declare_universe(
+        dataset=here,
+        columns=[each.to_json() for each in universe.attributes],
+        impossible=combinations_to_json(both),
+        by=by,
+    )
     problem = _take_protection(here, there, is_same_people=is_same_people, by=by)
     about = here.description or there.description
     describe_dataset(dataset=here, notes=_notes_to_take(here, there), description=about, by=by)
     dataset.refresh_from_db()
     dataset.__dict__.pop("universe", None)
     return problem
+
+
+def _impossible(dataset: Dataset) -> tuple[Combination, ...]:
+    return dataset.universe.impossible if dataset.universe is not None else ()
 
 
 def _take_protection(here: Dataset, there: Dataset, *, is_same_people: bool | None, by: User) -> InvalidInput | None:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from releases.engine.domain.attribute import Attribute, listed
+from releases.engine.domain.attribute import DROP, Attribute, listed
 from releases.engine.domain.columns import FileColumn
 from releases.engine.domain.counted import Counted
+from releases.engine.domain.impossible import combinations_to_json, read_combinations
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.domain.universe import MAX_NAMED, Universe
 from releases.engine.errors import InvalidInput
@@ -126,6 +127,8 @@ class Schema:
             "unit": self.unit.to_json(),
             "neighbours": self.neighbours.value,
             "columns": [attribute.to_json() for attribute in self.universe.attributes],
+            **({"impossible": combinations_to_json(self.universe.impossible)} if self.universe.impossible else {}),
+            **({"impossible_rows": DROP} if self.universe.left_out else {}),
         }
 
     @staticmethod
@@ -138,7 +141,9 @@ class Schema:
         if not isinstance(value, dict):
             raise InvalidInput("schema", value, "must be a JSON object")
         check_version(value, SCHEMA_VERSION, what="schema")
-        unknown = set(value) - {"version", "unit", "neighbours", "missing", "columns"}
+        unknown = set(value) - {
+            *("version", "unit", "neighbours", "missing", "columns", "impossible", "impossible_rows")
+        }
         if unknown:
             raise InvalidInput("schema", ", ".join(sorted(map(str, unknown))), "is not a known field")
         columns = value.get("columns")
@@ -148,8 +153,15 @@ class Schema:
         missing = listed(value, "missing")
         if neighbours not in list(NeighbouringRelation):
             raise InvalidInput("neighbours", neighbours, 'must be "add_remove" or "replace"')
+        if value.get("impossible_rows", DROP) != DROP:
+            raise InvalidInput("impossible_rows", value["impossible_rows"], f'must be "{DROP}", or left out')
+        attributes = Universe(attributes=_columns(columns, missing)).attributes
         return Schema(
-            universe=Universe(attributes=_columns(columns, missing)),
+            universe=Universe(
+                attributes=attributes,
+                impossible=read_combinations(value.get("impossible", []), attributes),
+                drops_impossible="impossible_rows" in value,
+            ),
             unit=PrivacyUnit.from_json(value.get("unit", {"kind": "row"})),
             neighbours=NeighbouringRelation(neighbours),
         )

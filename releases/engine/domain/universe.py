@@ -13,6 +13,7 @@ from math import prod
 
 from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.counted import Counted
+from releases.engine.domain.impossible import Combination, of_columns, within
 from releases.engine.errors import InvalidInput
 
 MAX_COLUMNS = 10_000
@@ -26,9 +27,14 @@ class Universe:
 
     Attributes:
         attributes: in the order of the schema; cells are numbered with the last attribute fastest.
+        impossible: combinations of bins that no row can have, as declared.
+        drops_impossible: whether rows of the table that have one are left out of every count. A plan says so, not a
+            declaration: plain questions count them as they are.
     """
 
     attributes: tuple[Attribute, ...]
+    impossible: tuple[Combination, ...] = ()
+    drops_impossible: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.attributes) <= MAX_COLUMNS:
@@ -38,6 +44,8 @@ class Universe:
             if attribute.name in seen:
                 raise InvalidInput(f"columns[{position}].name", attribute.name, "is declared twice")
             seen.add(attribute.name)
+        if not self.impossible:
+            object.__setattr__(self, "drops_impossible", False)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -75,19 +83,24 @@ class Universe:
 
     def project(self, names: Iterable[str]) -> Universe:
         """The universe of some of the attributes, in the order given."""
-        return Universe(attributes=tuple(self[name] for name in names))
+        names = tuple(names)
+        return replace(
+            self, attributes=tuple(self[name] for name in names), impossible=of_columns(self.impossible, names)
+        )
 
     def ordered(self, names: Iterable[str]) -> Universe:
         """The universe in which some attributes have bins in order alone: a row without a number there is dropped."""
         chosen = set(names)
         attributes = tuple(each.ordered if each.name in chosen else each for each in self.attributes)
-        return self if attributes == self.attributes else Universe(attributes=attributes)
+        if attributes == self.attributes:
+            return self
+        return replace(self, attributes=attributes, impossible=within(self.impossible, attributes))
 
     def exactly(self, names: Iterable[str]) -> Universe:
         """The universe in which the dates of some of the attributes count by themselves; numbers always do."""
         chosen = {name for name in names if self[name].dates is not None}
         attributes = (replace(each, is_exact=True) if each.name in chosen else each for each in self.attributes)
-        return Universe(attributes=tuple(attributes)) if chosen else self
+        return replace(self, attributes=tuple(attributes)) if chosen else self
 
     def check_columns(self, present: Collection[str]) -> None:
         """Refuse columns that a table does not have, and formulas for columns that it has.
@@ -114,7 +127,7 @@ class Universe:
         of_persons = [each for each in self.attributes if each.per_person is not None]
         if not (of_rows and of_persons):
             return (self,)
-        return tuple(Universe(attributes=tuple(each)) for each in (of_rows, of_persons))
+        return tuple(self.project(one.name for one in each) for each in (of_rows, of_persons))
 
     @property
     def largest_population(self) -> Universe:
@@ -152,5 +165,10 @@ class Universe:
         return any(attribute.state_of is not None for attribute in self.attributes)
 
     @property
+    def left_out(self) -> tuple[Combination, ...]:
+        """The combinations whose rows are left out of every count."""
+        return self.impossible if self.drops_impossible else ()
+
+    @property
     def may_drop(self) -> bool:
-        return any(attribute.may_drop for attribute in self.attributes)
+        return bool(self.left_out) or any(attribute.may_drop for attribute in self.attributes)

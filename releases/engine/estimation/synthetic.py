@@ -18,6 +18,7 @@ from releases.engine.domain.dates import SECONDS_OF_DAY, By, Dates
 from releases.engine.domain.universe import Universe
 from releases.engine.estimation.junction_rows import tree_rows
 from releases.engine.estimation.mixture_rows import mixture_rows
+from releases.engine.estimation.possible_rows import mend
 from releases.engine.estimation.result import AnyComponent, Distribution, MixtureComponent, TreeComponent
 from releases.engine.estimation.rounding import controlled_counts
 from releases.engine.noise.randomness import Randomness, uniform_below
@@ -66,11 +67,13 @@ def synthetic_records(universe: Universe, distribution: Distribution, *, rows: i
     """Make `rows` records whose marginals follow the distribution as closely as whole rows can.
 
     They have the attributes that the distribution speaks of. Values made up for others would be taken for statistics.
+    None has a combination that the universe declares impossible.
     """
     bins: dict[str, NDArray[np.int64]] = {}
     for component in distribution.components:
         indices = _bins_of(component, rows, rng)
         bins.update(zip(component.names, (each.astype(np.int64) for each in indices), strict=True))
+    mend(universe, distribution, bins, rng)
     told = [each for each in universe.attributes if each.name in bins]
     return Records(
         columns={each.name: values_of(each, bins[each.name], rng) for each in told},

@@ -253,6 +253,10 @@ class _Making:
         self.held = held
         groups = enumerate(linked(given.distribution))
         self.groups = {name: number for number, names in groups for name in names}
+        # Columns of a combination that cannot occur are not independent in rows.
+        for each in given.universe.impossible:
+            joined = {self.groups[name] for name in each.names}
+            self.groups |= {name: min(joined) for name, group in self.groups.items() if group in joined}
         ends = [(float(each.lower.sum()), float(each.upper.sum())) for each in self.tables]
         self.total = max((low for low, _ in ends), default=0.0), min((high for _, high in ends), default=np.inf)
 

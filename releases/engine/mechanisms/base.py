@@ -19,6 +19,7 @@ from typing import Any, ClassVar, TypeVar
 
 from releases.engine.accounting.events import Event
 from releases.engine.bounds.accuracy import Bound, check_beta
+from releases.engine.domain.impossible import possible_row
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP, decimal_text, privacy_budget
 from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
@@ -256,6 +257,8 @@ class Mechanism(ABC):
         consistency: of the counts it releases; none for a mechanism that answers a statistic.
         uses_weights: whether the weights of a workload decide where its noise goes.
         may_refuse: whether it may give no answer, at its full price.
+        drops_impossible: whether rows with a combination declared impossible are left out before it counts: of those
+            whose answers are read off what their synthetic rows are made of, which gives no weight to such rows.
         joins_all_columns: whether a joint table of the columns asked about, or of connected ones, has to be held.
         is_offered: whether a person may ask it a question of their own, and so is shown it beside the others.
     """
@@ -269,6 +272,7 @@ class Mechanism(ABC):
     consistency: ClassVar[Consistency | None] = None
     uses_weights: ClassVar[bool] = False
     may_refuse: ClassVar[bool] = False
+    drops_impossible: ClassVar[bool] = False
     joins_all_columns: ClassVar[bool] = True
     is_offered: ClassVar[bool] = True
 
@@ -305,6 +309,9 @@ class Mechanism(ABC):
         read = {option.name: option.read(given.get(option.name)) for option in self.options}
         if isinstance(workload, Inquiry) and workload.statistic.exact:
             schema = replace(schema, universe=schema.universe.exactly(workload.statistic.exact))
+        if self.drops_impossible and schema.universe.impossible:
+            schema = replace(schema, universe=replace(schema.universe, drops_impossible=True))
+            workload = replace(workload, universe=replace(workload.universe, drops_impossible=True))
         request = Request(mechanism=self.name, schema=schema, workload=workload, budget=budget, beta=beta, options=read)
         if any(schema.universe[each.name] != each for each in workload.universe.attributes):
             # What the rules leave out decides how far a row can move the answers.
@@ -313,6 +320,8 @@ class Mechanism(ABC):
             return infeasible(request, f"It answers {self._answers_in_words()}.")
         if schema.total_is_public and not workload.tells_rows_apart:
             return infeasible(request, PUBLIC_ALREADY)
+        if possible_row(schema.universe.impossible, schema.universe.attributes) is None:
+            return infeasible(request, NOTHING_POSSIBLE)
         try:
             plan = self._plan(request)
         except Unpriceable as error:
@@ -428,6 +437,9 @@ PUBLIC_ALREADY = (
     "These counts are the same in every table of as many rows, and how many rows there are is public. They are public "
     "already, so nothing needs to be released and nothing is spent. Ask about some of the categories of a column."
 )
+
+#: Why nothing is released where only values with a number count, and all of these are declared impossible.
+NOTHING_POSSIBLE = "The combinations declared impossible leave no row possible in the columns asked about. Remove one."
 
 #: Why Gaussian noise cannot be had of a pure budget.
 NEEDS_DELTA = "It needs a delta above 0: Gaussian noise has no pure epsilon."

@@ -45,6 +45,7 @@ from releases.engine.mechanisms.base import (
 )
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts, marginal
+from releases.engine.tables.possible import clear_impossible, only_possible
 from releases.engine.workload.queries import Count, Family, Marginal, Sensitivity, Workload
 
 
@@ -57,6 +58,8 @@ class NoisyHistogramPlan(Plan):
         noisy = counts.histogram()
         progress("Adding noise", 0.3)
         noisy = noisy + self.noise.draw(noisy.shape, rng)
+        # No counted row is there, which is public: noise on less of what an answer sums only brings it nearer.
+        clear_impossible(self.schema.universe, noisy, self.schema.universe.left_out)
         progress("Answering", 0.6)
         return self._answer(noisy, self.public_rows(counts))
 
@@ -77,7 +80,9 @@ class NoisyHistogramPlan(Plan):
             estimates=tuple(each.astype(np.float64) for each in estimates),
             bound=self.bound,
             total=total,
-            distribution=whole_universe(universe, nearest_counts(noisy.astype(np.float64), total)),
+            distribution=whole_universe(
+                universe, only_possible(universe, nearest_counts(noisy.astype(np.float64), total))
+            ),
         )
 
 
@@ -143,6 +148,7 @@ class _HistogramMechanism(Mechanism):
     law: ClassVar[NoiseLaw]
     formula: ClassVar[str]
     consistency = Consistency.NOISY_CELLS
+    drops_impossible = True
 
     def _plan(self, request: Request) -> Plan:
         if self.law.needs_delta and isinstance(request.budget, PureDP):

@@ -144,6 +144,7 @@ class MixtureFit(Mechanism):
     )
     source = "this site's; the penalty is in the manner of Bach, JMLR 2008 (consistency of trace norm minimization)"
     consistency = Consistency.ONE_TABLE
+    drops_impossible = True
     options = (ROWS, replace(MEASURE, default=2))
     joins_all_columns = False
 

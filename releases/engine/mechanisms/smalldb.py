@@ -51,6 +51,7 @@ from releases.engine.smalldb import existence
 from releases.engine.smalldb.candidates import Databases
 from releases.engine.smalldb.strategies import MAX_ROWS, Refusal, Setting, Shape, shape_of
 from releases.engine.tables.counts import Counts, marginal
+from releases.engine.tables.possible import only_possible
 from releases.engine.workload.queries import Workload
 
 POPULATION = Option(
@@ -141,6 +142,7 @@ class SmallDB(Mechanism):
     source = "Blum, Ligett and Roth, J. ACM 60 (2013); Dwork and Roth (2014), Algorithm 4, Theorems 3.11 and 4.2"
     options = (ROWS, POPULATION, SIZE, DATABASES, MEASURE)
     consistency = Consistency.ONE_TABLE
+    drops_impossible = True
 
     def _plan(self, request: Request) -> Plan:
         options = request.options
@@ -304,7 +306,10 @@ class SmallDBPlan(Plan):
             estimates=tuple(each.astype(np.float64) * (total / self.size) for each in answers),
             bound=bound,
             total=float(total),
-            distribution=distribution([part.universe for part in self.shape.parts], spread),
+            distribution=distribution(
+                [part.universe for part in self.shape.parts],
+                [only_possible(part.universe, each) for part, each in zip(self.shape.parts, spread, strict=True)],
+            ),
             notes={"rows of the small database": self.size},
         )
 

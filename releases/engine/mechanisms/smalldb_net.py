@@ -51,6 +51,7 @@ from releases.engine.noise.randomness import Randomness
 from releases.engine.noise.selection import exponential_mechanism
 from releases.engine.smalldb.net import BATCH, Net
 from releases.engine.tables.counts import Counts
+from releases.engine.tables.possible import only_possible
 from releases.engine.workload.queries import Workload, attributes_asked
 
 SEED = Option(
@@ -84,6 +85,7 @@ class SmallDBNet(Mechanism):
     source = "Blum, Ligett and Roth, J. ACM 60 (2013); Dwork and Roth (2014), Theorem 3.10 and Corollary 3.12"
     options = (ROWS, SEED, CANDIDATES, SIZE, MEASURE)
     consistency = Consistency.ONE_TABLE
+    drops_impossible = True
 
     def _plan(self, request: Request) -> Plan:
         workload, options = request.counts_asked, request.options
@@ -197,6 +199,6 @@ class SmallDBNetPlan(Plan):
             estimates=tuple(each.astype(np.float64) * (total / size) for each in answers),
             bound=bound,
             total=float(total),
-            distribution=distribution(universes, [database / size]),
+            distribution=distribution(universes, [only_possible(self.asked, database / size)]),
             notes={"candidate chosen": chosen},
         )

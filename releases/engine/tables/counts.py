@@ -15,6 +15,7 @@ from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.dates import SECONDS_OF_DAY, By, Dates
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
+from releases.engine.tables.possible import clear_impossible, is_impossible, named_bins
 
 #: A dense histogram of more cells than this is not offered (8 bytes a cell, two at a time).
 MAX_DENSE_CELLS = 100_000_000
@@ -86,7 +87,8 @@ class Histogram:
 
     Attributes:
         universe: the cells.
-        counts: non-negative integers, shape `universe.shape`.
+        counts: non-negative integers, shape `universe.shape`; where the universe leaves impossible combinations out,
+            their cells are set to 0.
     """
 
     universe: Universe
@@ -97,6 +99,10 @@ class Histogram:
             raise InvalidInput("counts", self.counts.shape, f"must have the universe's shape {self.universe.shape}")
         if self.counts.dtype != np.int64:
             raise InvalidInput("counts", self.counts.dtype, "must be 64-bit integers")
+        if self.universe.left_out:
+            kept = self.counts.copy()
+            clear_impossible(self.universe, kept, self.universe.left_out)
+            object.__setattr__(self, "counts", kept)
 
     def marginal(self, names: tuple[str, ...]) -> NDArray[np.int64]:
         return marginal(self.counts, self.universe.axes(names))
@@ -145,6 +151,13 @@ class Rows:
     def __post_init__(self) -> None:
         if set(self.columns) != set(self.universe.names):
             raise InvalidInput("columns", ", ".join(self.columns), "must be those of the universe")
+        if self.universe.left_out:
+            named = named_bins(self.universe.left_out, self.universe.attributes)
+            used = {name for each in named for name in each}
+            coded = {name: _bins_of_values(self.universe[name], self.columns[name]) for name in used}
+            kept = ~is_impossible(named, coded, len(next(iter(coded.values()))))
+            object.__setattr__(self, "columns", {name: each[kept] for name, each in self.columns.items()})
+            object.__setattr__(self, "written", {name: each[kept] for name, each in self.written.items()})
 
     def marginal(self, names: tuple[str, ...]) -> NDArray[np.int64]:
         (table,) = self.marginals([names])

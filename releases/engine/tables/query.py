@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from releases.engine.domain.attribute import NO_NUMBER
+from releases.engine.domain.impossible import Combination
 from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
@@ -36,7 +37,7 @@ from releases.engine.tables.connection import Limits, refuse_unless_confined
 from releases.engine.tables.counts import Tally, Texts, empty_tables
 from releases.engine.tables.date import date_numbers
 from releases.engine.tables.derived import columns_read, derived
-from releases.engine.tables.dialects import column, filtered, is_there, step
+from releases.engine.tables.dialects import column, filtered, is_there, step, whole
 from releases.engine.tables.grouping import MOST_SETS, by_codes, by_values
 from releases.engine.tables.number import numbers
 from releases.engine.tables.self_test import refuse_unless_right
@@ -183,10 +184,19 @@ class TableCounts:
         """One integer code a declared column, rows dropped by rule left out, each person's rows bounded."""
         rows, parameters = self._coded()
         counted = [is_there(code_of(axis)) for axis in range(len(self.universe.attributes))]
-        rows = filtered(rows, counted, self.table.dialect)
+        rows = filtered(rows, [*counted, *map(self._has_not, self.universe.left_out)], self.table.dialect)
         if self.schema.unit.kind == "person":
             rows = bounded_by_values(rows, self.schema, self.table.dialect)
         return rows, parameters
+
+    def _has_not(self, combination: Combination) -> exp.Expr:
+        """Whether a row, every code of which is there, has some bin that is not in a combination."""
+        places = combination.places(self.universe.attributes)
+        has = [
+            exp.In(this=column(code_of(self.universe.axis(name))), expressions=[whole(each) for each in bins])
+            for name, bins in places.items()
+        ]
+        return exp.Not(this=exp.Paren(this=exp.and_(*has)))
 
     def _coded(self) -> tuple[exp.Select, list[list[str]]]:
         """The declared columns as text, numbers and bin numbers (null: the row does not count), and the id as text.

@@ -56,8 +56,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.privacy import NeighbouringRelation
-from releases.engine.domain.universe import Attribute
 from releases.engine.tables.counts import Tally
 from releases.engine.workload.kinds.regression import Regression
 from releases.engine.workload.row_sums import (

@@ -215,7 +215,7 @@ class Command(BaseCommand):
 
     def _declare(self, dataset: Dataset, schema: Schema, options: dict[str, Any], operator: User) -> None:
         """Columns, protection and, for a table never seen before, the budget."""
-        services.datasets.declare_universe(dataset=dataset, columns=schema.to_json()["columns"], by=operator)
+        services.datasets.declare_schema_columns(dataset=dataset, schema=schema, says_impossible=True, by=operator)
         budget = services.datasets.declare_protection(
             dataset=dataset, unit=schema.unit, neighbours=schema.neighbours, by=operator
         )

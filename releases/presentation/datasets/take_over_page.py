@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from releases.models import Dataset, Workload
 from releases.publication.receipt import protection_text
-from releases.schema.taken_columns import ColumnsToTake
+from releases.schema.taken_columns import ColumnsToTake, impossible_to_take
 
 #: Names in one sentence; of more, how many there are.
 _MAX_NAMED = 30
@@ -22,6 +22,7 @@ class TakeOverPage:
     Attributes:
         taken, replaced, alike: columns declared there alone, in another way here, or alike in both.
         learned: those whose declaration a release learned from the other table's rows, by the title of the release.
+        impossible: combinations of these columns that are declared impossible there and not here.
         lacking, undeclared: declared there without a column here, and columns here that neither declares.
         protection, own_protection: what each promises; empty where it has not said.
         has_same_protection, shares_budget: whether they are alike, and one.
@@ -33,6 +34,7 @@ class TakeOverPage:
     replaced: str
     alike: str
     learned: Sequence[tuple[str, str]]
+    impossible: Sequence[str]
     lacking: str
     undeclared: str
     protection: str
@@ -48,7 +50,7 @@ class TakeOverPage:
         """Whether anything is left to take."""
         takes_protection = bool(self.protection) and not self.has_same_protection
         takes_description = bool(self.description) and not self.own_description
-        return bool(self.taken or self.replaced or takes_protection or takes_description)
+        return bool(self.taken or self.replaced or self.impossible or takes_protection or takes_description)
 
 
 def take_over_page(
@@ -64,6 +66,7 @@ def take_over_page(
         replaced=_named([name for name in columns.taken if name in own and name not in alike]),
         alike=_named(alike),
         learned=[(name, each.title) for name, each in columns.learned.items()],
+        impossible=[each.in_words() for each in impossible_to_take(dataset, source, columns)],
         lacking=_named(columns.lacking),
         undeclared=_named(columns.undeclared),
         protection=theirs,

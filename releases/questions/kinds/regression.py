@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.counted import Counted
-from releases.engine.domain.universe import Attribute, Universe
+from releases.engine.domain.universe import Universe
 from releases.engine.workload.kinds.regression import MAX_SLOPES, Regression
 from releases.engine.workload.questions import Question
 from releases.questions.base import (

@@ -301,7 +301,11 @@ def _declare_codebook(dataset: Dataset, form: CodebookForm, request: HttpRequest
         schema, says_protection, said = schema_from_codebook(form.cleaned_data["codebook"])
         # All of it or nothing.
         with transaction.atomic():
-            _declare_columns(dataset, schema.universe, said.notes, said.description, request)
+            says_impossible = "impossible" in form.cleaned_data["codebook"]
+            services.datasets.declare_schema_columns(
+                dataset=dataset, schema=schema, says_impossible=says_impossible, by=signed_in(request)
+            )
+            _describe(dataset, said.notes, said.description, request)
             if says_protection:
                 services.datasets.declare_protection(
                     dataset=dataset, unit=schema.unit, neighbours=schema.neighbours, by=signed_in(request)
@@ -315,14 +319,9 @@ def _declare_codebook(dataset: Dataset, form: CodebookForm, request: HttpRequest
     return True
 
 
-def _declare_columns(
-    dataset: Dataset, universe: Universe, notes: Notes, description: str | None, request: HttpRequest
-) -> None:
-    """Declare, describe, and forget what was kept to be declared; within a transaction."""
+def _describe(dataset: Dataset, notes: Notes, description: str | None, request: HttpRequest) -> None:
+    """Describe what was declared, and forget what was kept to be declared; within a transaction."""
     person = signed_in(request)
-    services.datasets.declare_universe(
-        dataset=dataset, columns=[each.to_json() for each in universe.attributes], by=person
-    )
     services.codebooks.describe_dataset(dataset=dataset, notes=notes, description=description, by=person)
     services.codebooks.forget_columns(dataset=dataset, by=person)
 
@@ -382,7 +381,10 @@ def _declare(
     description = about.cleaned_data[DESCRIPTION] if button.is_described else None
     try:
         with transaction.atomic():
-            _declare_columns(dataset, universe, notes, description, request)
+            services.datasets.declare_universe(
+                dataset=dataset, columns=[each.to_json() for each in universe.attributes], by=signed_in(request)
+            )
+            _describe(dataset, notes, description, request)
     except InvalidInput as error:
         formset._non_form_errors.append(in_words(error))
         _as_it_is(dataset)

@@ -305,6 +305,16 @@ def bounded(rows, most):
     return kept
 
 
+def place(columns, name, label):
+    """The number of a bin of categories, or of whole numbers."""
+    column = next(each for each in columns if each["name"] == name)
+    if "categories" in column:
+        return column["categories"].index(label)
+    if label == "no number":
+        return len(column["edges"]) - 1
+    return bisect_right(column["edges"], int(label.split(" to ")[0])) - 1
+
+
 class Reference:
     """The counts of rows; `made` are the formulas of columns, each a function of a row."""
 
@@ -313,6 +323,14 @@ class Reference:
         rows = [{**row, **{name: value(row) for name, value in (made or {}).items()}} for row in rows]
         self.names = [column["name"] for column in self.columns]
         self.rows = rows
+        left_out = declared.get("impossible_rows") == "drop"
+        self.impossible = [
+            {
+                self.names.index(name): {place(self.columns, name, label) for label in labels}
+                for name, labels in each.items()
+            }
+            for each in (declared["impossible"] if left_out else [])
+        ]
         self.codes = [[code(column, row[column["name"]]) for column in self.columns] for row in rows]
         self.counted = self._counted()
 
@@ -325,6 +343,8 @@ class Reference:
             if None in found_at:
                 continue
             codes, values = zip(*found_at, strict=True)
+            if any(all(codes[axis] in bins for axis, bins in each.items()) for each in self.impossible):
+                continue
             if self.unit["kind"] == "row":
                 found.append((None, None, codes, values))
             else:

@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from releases.engine.bounds.accuracy import Proof, laplace_and_normal_quantile
 from releases.engine.domain.privacy import PureDP
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import mechanism
 from releases.engine.noise.randomness import StreamRandomness

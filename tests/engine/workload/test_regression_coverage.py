@@ -18,7 +18,7 @@ import pytest
 from scipy.stats import binom
 
 from releases.engine.domain.privacy import ApproxDP, PureDP
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import mechanism
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Rows

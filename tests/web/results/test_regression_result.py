@@ -10,7 +10,7 @@ import pytest
 from django.template.loader import render_to_string
 
 from releases.engine.domain.privacy import PureDP
-from releases.engine.domain.universe import Schema
+from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import mechanism
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from dataclasses import replace
 from decimal import Decimal
@@ -13,7 +14,9 @@ from django.urls import reverse
 
 from releases import services
 from releases.engine.accounting.filters import Policy
+from releases.engine.domain.impossible import read_combinations
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
+from releases.engine.domain.schema import Schema
 from releases.engine.tables.catalogue import Column, Tables
 from releases.ledger import chain, decisions, high_water_marks, ledger
 from releases.models import ApiToken, Audience, AuditAction, AuditEvent, Budget, BudgetRequest, Release, Role
@@ -45,12 +48,13 @@ TAKE = """
     take_back_request take_role withdraw_release
 """
 GIVE = """
-    acknowledge_marks approve_release approve_request ask_consent cancel_release choose_mail declare_protection
-    declare_universe describe_dataset discard_codebook discard_draft discard_workload draft_collection edit_workload
-    execute_release execute_upload give_role ingest_dataset join_population join_request learn_categories learn_range
-    let_ask load_plan make_public make_survey_public make_token open_survey register_connection register_table
-    rename_dataset request_budget restore_ledger save_codebook save_version save_workload settle_lost_budget
-    share_dataset share_workload submit_collection submit_release take_over unfreeze_budget verify_ledgers
+    acknowledge_marks add_impossible approve_release approve_request ask_consent cancel_release choose_mail
+    declare_protection declare_schema_columns declare_universe describe_dataset discard_codebook discard_draft
+    discard_workload draft_collection edit_workload execute_release execute_upload give_role ingest_dataset
+    join_population join_request learn_categories learn_range let_ask load_plan make_public make_survey_public
+    make_token open_survey register_connection register_table remove_impossible rename_dataset request_budget
+    restore_ledger save_codebook save_version save_workload settle_lost_budget share_dataset share_workload
+    submit_collection submit_release take_over unfreeze_budget verify_ledgers
 """
 #: Services without an event of their own, and why.
 UNRECORDED = {
@@ -93,6 +97,17 @@ class Scenes:
 
     def bare(self, content=CSV):
         return services.datasets.ingest_dataset(owner=self.alice, title="Bare", source=self.upload_file(content))
+
+    def never(self):
+        (combination,) = read_combinations(
+            [{"age": ["18 to 24"], "sex": ["male"]}], self.make_dataset().universe.attributes
+        )
+        return combination
+
+    def never_declared(self):
+        dataset, combination = self.make_dataset(), self.never()
+        datasets.add_impossible(dataset=dataset, combination=combination)
+        return {"dataset": dataset, "removed": json.dumps(combination.to_json(), sort_keys=True)}
 
     def asked(self):
         given = {"epsilon": "3", "delta": "0.000001", "policy": Policy.ZCDP, "reason": "", "by": self.alice}
@@ -188,6 +203,16 @@ SCENES = {
         upload_id=services.uploads.receive_upload(owner=it.alice, title="Sent", source=it.upload_file()).pk,
     ),
     "declare_universe": lambda it: it.by_alice(datasets.declare_universe, dataset=it.bare(), columns=COLUMNS),
+    "declare_schema_columns": lambda it: it.by_alice(
+        datasets.declare_schema_columns,
+        dataset=it.bare(),
+        schema=Schema.from_json({"version": 1, "columns": COLUMNS}),
+        says_impossible=True,
+    ),
+    "add_impossible": lambda it: it.by_alice(
+        datasets.add_impossible, dataset=it.make_dataset(), combination=it.never()
+    ),
+    "remove_impossible": lambda it: it.by_alice(datasets.remove_impossible, **it.never_declared()),
     "take_over": lambda it: it.by_alice(
         services.taking_over.take_over, dataset=it.bare(), source=it.make_dataset(), is_same_people=False
     ),

@@ -62,6 +62,7 @@ PAGES = (
     (HERS, "upload_refused", "upload_detail"),
     (POST_ONLY, "upload", "discard_upload"),
     (OURS, "dataset", "dataset_detail columns take_over check_columns learn_range learn_categories codebook_file"),
+    (OURS, "dataset", "impossible"),
     (OURS, "dataset", "rename_dataset share_dataset delete_dataset protection budget new_collection new_session"),
     (POST_ONLY, "dataset", "take_back_budget new_release"),
     (OURS, "collection", "collection confirm_collection"),
@@ -113,7 +114,7 @@ POSTS = {
     (name, thing): 404
     for thing, names in {
         "upload": "discard_upload",
-        "dataset": "rename_dataset share_dataset delete_dataset columns take_over check_columns learn_range "
+        "dataset": "rename_dataset share_dataset delete_dataset columns impossible take_over check_columns learn_range "
         "learn_categories protection budget take_back_budget new_release new_collection new_session",
         "collection": "confirm_collection",
         "collection_public": "confirm_collection",

@@ -40,6 +40,7 @@ from releases.engine.mechanisms.histogram import most_bins_summed
 from releases.engine.noise.discrete import LARGEST_SCALE
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import MAX_DENSE_CELLS, Counts
+from releases.engine.tables.possible import nearest_possible, only_possible
 from releases.engine.workload.queries import Family, Sensitivity, Workload
 
 #: Why a very small budget is refused. Below so much of epsilon or rho no share of it is worked out.
@@ -66,6 +67,8 @@ _BYTES_A_CLIQUE_CELL, _BYTES_AN_EFFECT = 40, 200
 MOST_AXES = 62
 #: Where every cell has noise of at most this variance, hardly one in a hundred is off by one: nothing is to be fitted.
 _NEXT_TO_NOTHING = 0.01
+#: Of the passes of a fit, what scaling it to possible cells takes beside; no cell is scaled by less at a time.
+_SHARE_OF_SCALING, _LEAST_RATIO = 0.2, 1e-12
 #: No interaction of more attributes than this is fitted.
 _MAX_ORDER = 5
 
@@ -197,10 +200,39 @@ def fit_parts(
     done = 0.0
     for part, tables in zip(parts, measured, strict=True):
         share = part.cells / whole
-        fitted = _fitted if part.is_whole else _fitted_cliques
-        weights.append(fitted(part, tables, rows, _within(progress, done, done + share)))
+        reported = _within(progress, done, done + share)
+        weights.append(
+            _possible(part, _fitted(part, tables, rows, reported), rows)
+            if part.is_whole
+            else _fitted_cliques(part, tables, rows, reported)
+        )
         done += share
     return weights
+
+
+def _possible(part: Part, weights: NDArray[np.float64], rows: float) -> NDArray[np.float64]:
+    """Expected counts of possible cells alone, all to the same number of rows.
+
+    The fitted tables are kept as far as such cells allow: these are scaled to one table after the other (Deming and
+    Stephan 1940), so what comes out is the nearest to the fit in Kullback-Leibler divergence.
+    """
+    if not part.universe.impossible:
+        return weights
+    tree = marginal_tree(part.universe.shape, part.largest)
+    wanted = [
+        nearest_possible(part.universe.project(names_of(part, axes)), table)
+        for axes, table in zip(tree.sets, tree.answer(weights), strict=True)
+    ]
+    kept = only_possible(part.universe, weights)
+    kept *= rows / float(kept.sum())
+    held = tree.tables(tree.answer_vector(kept))
+    for _ in range(max(1, int(most_passes(part.cells) * _SHARE_OF_SCALING / len(wanted)))):
+        for place, table in enumerate(wanted):
+            ratio = table * (rows / table.sum()) / np.where(held[place] > 0, held[place], 1.0)
+            scaled = tree.scale_by_exp(kept, {place: np.log(np.maximum(ratio, _LEAST_RATIO))})
+            kept *= rows / scaled.total
+            held = tree.tables(scaled.answers * (rows / scaled.total))
+    return kept
 
 
 def _fitted(
@@ -287,7 +319,8 @@ def _seconds(part: Part) -> float:
     if part.cliques:
         return min(_USUAL_PASSES, _clique_passes(part)) * _pass_over_cliques(part)
     cells = part.universe.size + 4 * part.tree.cells
-    return _DEFAULT_SHARE * most_passes(cells) * (cells * _SECONDS_EACH + 1e-4)
+    scaling = max(len(part.largest), _SHARE_OF_SCALING * most_passes(part.cells)) if part.universe.impossible else 0
+    return (_DEFAULT_SHARE * most_passes(cells) + scaling) * (cells * _SECONDS_EACH + 1e-4)
 
 
 def _clique_passes(part: Part) -> int:

@@ -94,6 +94,7 @@ class MarginalFit(Mechanism):
     )
     options = (ROWS, MEASURE)
     consistency = Consistency.ONE_TABLE
+    drops_impossible = True
 
     def _plan(self, request: Request) -> Plan:
         parts = usable_tables(request)

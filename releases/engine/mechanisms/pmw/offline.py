@@ -69,6 +69,7 @@ from releases.engine.mechanisms.marginal_fit.common import (
 from releases.engine.noise.randomness import Randomness
 from releases.engine.noise.selection import exponential_mechanism
 from releases.engine.tables.counts import Counts
+from releases.engine.tables.possible import only_possible
 from releases.engine.workload.queries import Sensitivity
 
 ROUNDS = Option(
@@ -133,6 +134,7 @@ class PrivateMultiplicativeWeights(Mechanism):
     )
     options = (ROWS, ROUNDS, POPULATION, MEASURE)
     consistency = Consistency.ONE_TABLE
+    drops_impossible = True
 
     def _plan(self, request: Request) -> Plan:
         parts = usable_parts(request)
@@ -319,7 +321,8 @@ class Known:
     def __init__(self, part: Part, rows: int, spread: float) -> None:
         self.tree: MarginalTree = marginal_tree(part.universe.shape, part.largest)
         self.rows, self.spread = rows, spread
-        self.weights = np.full(part.universe.shape, rows / part.universe.size)
+        self.weights = only_possible(part.universe, np.full(part.universe.shape, rows / part.universe.size))
+        self.weights *= rows / float(self.weights.sum()) if part.universe.impossible else 1.0
         self.measured: dict[int, NDArray[np.int64]] = {}
         self._answers = self.tree.answer_vector(self.weights)
 

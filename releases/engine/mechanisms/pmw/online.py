@@ -102,6 +102,7 @@ class PrivateMultiplicativeWeightsOnline(Mechanism):
         ),
     )
     consistency: ClassVar[Consistency | None] = Consistency.PAID_NOISE
+    drops_impossible = True
 
     def _plan(self, request: Request) -> Plan:
         universe = request.schema.universe

@@ -30,6 +30,7 @@ from releases.engine.domain.universe import Universe
 from releases.engine.errors import EngineError
 from releases.engine.noise.discrete import discrete_laplace
 from releases.engine.noise.randomness import Randomness
+from releases.engine.tables.possible import only_possible
 from releases.engine.workload.queries import Count
 
 #: The exact count of a query: the only way a session touches data.
@@ -133,8 +134,9 @@ class Session:
     _asked: dict[Count, Exchange] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._weights = np.full(self.universe.shape, 1.0 / self.universe.size)
-        self._sum = 1.0
+        # No more than ln|X| from any distribution over possible cells, which is all that the number of updates needs.
+        self._weights = only_possible(self.universe, np.full(self.universe.shape, 1.0 / self.universe.size))
+        self._sum = float(self._weights.sum()) if self.universe.impossible else 1.0
         replayed, self.exchanges = self.exchanges, []
         for exchange in replayed:
             self.record(exchange)

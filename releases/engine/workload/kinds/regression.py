@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from releases.engine.domain.universe import Attribute, Universe
+from releases.engine.domain.attribute import Attribute
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.workload.statistic import Part, Statistic, columns_named, fields_of, numeric_columns, register
 

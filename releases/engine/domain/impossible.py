@@ -1,0 +1,215 @@
+"""Combinations of bins that cannot occur, such as age under 15 and married: public facts, declared by a person.
+
+A combination names some bins of each of two or more columns. A row is impossible where each of these columns has one of
+the bins named. Declared facts are part of the universe: the rows that are made have none of these combinations, and a
+fit gives them no weight. Rows of the table that have one are counted as they are, unless `drops_impossible` is set in
+the universe: then they are left out of every count, like any row that a declared rule drops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from releases.engine.domain.counted import Counted
+from releases.engine.errors import InvalidInput
+
+#: More combinations than this are a table of their own, which no person has checked; and so are more columns in one.
+MAX_COMBINATIONS, MAX_JOINED = 100, 10
+#: Bins that a refusal names.
+_MAX_NAMED = 10
+#: Steps of the search for a row that breaks no rule.
+_MAX_STEPS = 100_000
+
+
+class Attribute(Protocol):
+    """What is asked of a declared column."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def labels(self) -> tuple[str, ...]: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def counted(self) -> Counted: ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Combination:
+    """One combination that cannot occur.
+
+    Attributes:
+        bins: for each column, in the order of the universe, the labels of its bins in their order.
+    """
+
+    bins: tuple[tuple[str, tuple[str, ...]], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.bins)
+
+    def places(self, attributes: Iterable[Attribute]) -> dict[str, tuple[int, ...]]:
+        """By column the numbers of its bins, among the attributes of a universe."""
+        named = dict(self.bins)
+        found = {}
+        for each in attributes:
+            if each.name in named:
+                chosen = set(named[each.name])
+                found[each.name] = tuple(place for place, label in enumerate(each.labels) if label in chosen)
+        return found
+
+    def in_words(self) -> str:
+        """Such as “age: 0 to 14, and status: married or widowed”."""
+        return ", and ".join(f"{name}: {_listed(labels)}" for name, labels in self.bins)
+
+    def beside(self, name: str, label: str) -> str | None:
+        """With which bins of the other columns a bin cannot occur, in words; None where it is not in it."""
+        if label not in dict(self.bins).get(name, ()):
+            return None
+        others = tuple(named for named in self.bins if named[0] != name)
+        return Combination(bins=others).in_words()
+
+    def to_json(self) -> dict[str, list[str]]:
+        return {name: list(labels) for name, labels in self.bins}
+
+
+def _listed(labels: Sequence[str]) -> str:
+    return labels[0] if len(labels) == 1 else f"{', '.join(labels[:-1])} or {labels[-1]}"
+
+
+def read_combinations(value: object, attributes: Sequence[Attribute]) -> tuple[Combination, ...]:
+    """Read the combinations of a schema: a list of objects, each from columns to lists of their bins.
+
+    Raises:
+        InvalidInput: naming the combination and the column (``impossible[0].age``), the value and the rule.
+    """
+    if not isinstance(value, list):
+        raise InvalidInput("impossible", value, "must be a list")
+    if len(value) > MAX_COMBINATIONS:
+        raise InvalidInput("impossible", f"{len(value):,} combinations", f"must be at most {MAX_COMBINATIONS}")
+    known = {each.name: each for each in attributes}
+    found: dict[Combination, int] = {}
+    for position, each in enumerate(value):
+        combination = _combination(f"impossible[{position}]", each, known)
+        if combination in found:
+            rule = f"is declared twice, first as impossible[{found[combination]}]"
+            raise InvalidInput(f"impossible[{position}]", combination.in_words(), rule)
+        found[combination] = position
+    check_possible(tuple(found), attributes)
+    return tuple(found)
+
+
+def _combination(field: str, value: object, known: Mapping[str, Attribute]) -> Combination:
+    if not isinstance(value, dict):
+        raise InvalidInput(field, value, "must be an object from columns to lists of their bins")
+    if not 2 <= len(value) <= MAX_JOINED:
+        raise InvalidInput(field, f"{len(value)} columns", f"must name 2 to {MAX_JOINED} columns")
+    for name, labels in value.items():
+        if name not in known:
+            raise InvalidInput(f"{field}.{name}", name, "is not a declared column")
+        _check_bins(f"{field}.{name}", labels, known[name])
+    kinds = {each.counted for name, each in known.items() if name in value}
+    if len(kinds) > 1:
+        raise InvalidInput(field, ", ".join(value), "must be columns of rows alone, or of persons alone")
+    return Combination(
+        bins=tuple(
+            (name, tuple(label for label in each.labels if label in set(value[name])))
+            for name, each in known.items()
+            if name in value
+        )
+    )
+
+
+def _check_bins(field: str, labels: object, attribute: Attribute) -> None:
+    if not isinstance(labels, list) or not labels:
+        raise InvalidInput(field, labels, "must be a list with at least one bin")
+    declared = set(attribute.labels)
+    for place, label in enumerate(labels):
+        if not isinstance(label, str) or label not in declared:
+            named = ", ".join(attribute.labels[:_MAX_NAMED]) + (", …" if attribute.size > _MAX_NAMED else "")
+            raise InvalidInput(field, label, f"is no bin of {attribute.name}; these are: {named}")
+        if label in labels[:place]:
+            raise InvalidInput(field, label, "is named twice")
+    if len(labels) == attribute.size:
+        raise InvalidInput(field, f"all {len(labels)} bins", "must leave at least one bin of the column out")
+
+
+def check_possible(combinations: Sequence[Combination], attributes: Sequence[Attribute]) -> None:
+    """
+    Raises:
+        InvalidInput: no row is left that breaks no rule, or that takes too long to see.
+    """
+    if possible_row(combinations, attributes) is None:
+        rule = "must leave some combination of bins possible"
+        raise InvalidInput("impossible", f"{len(combinations)} combinations together", rule)
+
+
+def possible_row(combinations: Sequence[Combination], attributes: Sequence[Attribute]) -> dict[str, int] | None:
+    """For each column that some combination names a bin, so that the row has no impossible combination; None where
+    there is none.
+
+    Columns are gone through one after the other, and a bin is given up as soon as it completes a combination. Bins
+    that are in the same combinations are alike, and only the first of them is tried.
+
+    Raises:
+        InvalidInput: that takes too many steps.
+    """
+    rules = [each.places(attributes) for each in combinations]
+    sizes = {each.name: each.size for each in attributes}
+    columns = list(dict.fromkeys(name for rule in rules for name in rule))
+    members = [{name: set(bins) for name, bins in rule.items()} for rule in rules]
+    mine = {name: [number for number, rule in enumerate(members) if name in rule] for name in columns}
+    last = [max(columns.index(name) for name in rule) for rule in rules]
+    row: dict[str, int] = {}
+    steps = 0
+
+    def choices(name: str) -> list[int]:
+        """A bin of no combination first."""
+        named = {place for number in mine[name] for place in members[number][name]}
+        free = next((place for place in range(sizes[name]) if place not in named), None)
+        alike = {tuple(place in members[number][name] for number in mine[name]): place for place in sorted(named)}
+        return ([] if free is None else [free]) + list(alike.values())
+
+    def search(depth: int) -> bool:
+        nonlocal steps
+        if depth == len(columns):
+            return True
+        steps += 1
+        if steps > _MAX_STEPS:
+            rule = "must be fewer, or name fewer bins: whether they leave any row possible takes too long to see"
+            raise InvalidInput("impossible", f"{len(combinations)} combinations together", rule)
+        for place in choices(columns[depth]):
+            row[columns[depth]] = place
+            done = (members[number] for number in mine[columns[depth]] if last[number] == depth)
+            if not any(all(row[name] in bins for name, bins in rule.items()) for rule in done) and search(depth + 1):
+                return True
+        del row[columns[depth]]
+        return False
+
+    return row if search(0) else None
+
+
+def of_columns(combinations: Iterable[Combination], names: Iterable[str]) -> tuple[Combination, ...]:
+    """Those that are about some columns alone, in the order of the columns: others say nothing of these."""
+    order = {name: place for place, name in enumerate(names)}
+    return tuple(
+        Combination(bins=tuple(sorted(each.bins, key=lambda named: order[named[0]])))
+        for each in combinations
+        if set(each.names) <= set(order)
+    )
+
+
+def within(combinations: Iterable[Combination], attributes: Sequence[Attribute]) -> tuple[Combination, ...]:
+    """The same where columns have fewer bins: those that are left of each, and none where a column has none left."""
+    labels = {each.name: set(each.labels) for each in attributes}
+    left = (
+        Combination(bins=tuple((name, tuple(each for each in bins if each in labels[name])) for name, bins in one.bins))
+        for one in combinations
+    )
+    return tuple(each for each in left if all(bins for _, bins in each.bins))
+
+
+def combinations_to_json(combinations: Iterable[Combination]) -> list[dict[str, Any]]:
+    return [each.to_json() for each in combinations]
