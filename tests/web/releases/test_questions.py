@@ -30,7 +30,7 @@ def show(blank, as_, alice):
 
 def test_every_kind_of_question_can_be_reached_from_one_want(show):
     reached = []
-    for want in ("table", "averages", "percentiles", "other"):
+    for want in ("table", "averages", "percentiles", "line", "other"):
         page = show(want=want)
         links = [re.match(r"\?kind=(\w+)#", each.address)[1] for each in page.context["wants"].kinds]
         reached += links or [page.context["kind"]]
