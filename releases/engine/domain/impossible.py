@@ -8,7 +8,7 @@ the universe: then they are left out of every count, like any row that a declare
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -150,45 +150,62 @@ def possible_row(combinations: Sequence[Combination], attributes: Sequence[Attri
     """For each column that some combination names a bin, so that the row has no impossible combination; None where
     there is none.
 
-    Columns are gone through one after the other, and a bin is given up as soon as it completes a combination. Bins
-    that are in the same combinations are alike, and only the first of them is tried.
+    A column with a bin that no combination names takes it, and then no combination that names the column can be had.
+    These are put aside, and so on. What is left is searched: columns are gone through one after the other, and a bin is
+    given up as soon as it completes a combination. Bins that are in the same combinations are alike, and only the first
+    of them is tried.
 
     Raises:
         InvalidInput: that takes too many steps.
     """
-    rules = [each.places(attributes) for each in combinations]
+    rules = [{name: frozenset(bins) for name, bins in each.places(attributes).items()} for each in combinations]
     sizes = {each.name: each.size for each in attributes}
     columns = list(dict.fromkeys(name for rule in rules for name in rule))
-    members = [{name: set(bins) for name, bins in rule.items()} for rule in rules]
-    mine = {name: [number for number, rule in enumerate(members) if name in rule] for name in columns}
-    last = [max(columns.index(name) for name in rule) for rule in rules]
     row: dict[str, int] = {}
-    steps = 0
+    while True:
+        freed = {name: free for name in columns if name not in row and (free := _free(name, sizes[name], rules)) >= 0}
+        if not freed:
+            break
+        row |= freed
+        rules = [rule for rule in rules if not rule.keys() & freed.keys()]
+    rest = [name for name in columns if name not in row]
+    found = _searched(rest, rules)
+    return None if found is None else row | found
 
-    def choices(name: str) -> list[int]:
-        """A bin of no combination first."""
-        named = {place for number in mine[name] for place in members[number][name]}
-        free = next((place for place in range(sizes[name]) if place not in named), None)
-        alike = {tuple(place in members[number][name] for number in mine[name]): place for place in sorted(named)}
-        return ([] if free is None else [free]) + list(alike.values())
 
-    def search(depth: int) -> bool:
-        nonlocal steps
-        if depth == len(columns):
-            return True
-        steps += 1
-        if steps > _MAX_STEPS:
-            rule = "must be fewer, or name fewer bins: whether they leave any row possible takes too long to see"
-            raise InvalidInput("impossible", f"{len(combinations)} combinations together", rule)
-        for place in choices(columns[depth]):
+def _free(name: str, size: int, rules: Sequence[Mapping[str, frozenset[int]]]) -> int:
+    """The first bin of a column that no rule names; -1 where they name all."""
+    named = frozenset[int]().union(*(rule[name] for rule in rules if name in rule))
+    return next((place for place in range(size) if place not in named), -1)
+
+
+def _searched(columns: Sequence[str], rules: Sequence[Mapping[str, frozenset[int]]]) -> dict[str, int] | None:
+    """A bin for each column, all of whose bins are in some rule, so that no rule is had; None where there are none."""
+    at = {name: depth for depth, name in enumerate(columns)}
+    completed = [[rule for rule in rules if max(map(at.__getitem__, rule)) == depth] for depth in range(len(columns))]
+    alike: list[list[int]] = []
+    for name in columns:
+        named = sorted(frozenset[int]().union(*(rule[name] for rule in rules if name in rule)))
+        alike.append(list({tuple(place in rule.get(name, ()) for rule in rules): place for place in named}.values()))
+    row: dict[str, int] = {}
+    tried: list[Iterator[int]] = []
+    for _ in range(_MAX_STEPS):
+        depth = len(tried) - 1
+        if depth >= 0:
+            place = next(tried[depth], None)
+            if place is None:
+                tried.pop()
+                if not tried:
+                    return None
+                continue
             row[columns[depth]] = place
-            done = (members[number] for number in mine[columns[depth]] if last[number] == depth)
-            if not any(all(row[name] in bins for name, bins in rule.items()) for rule in done) and search(depth + 1):
-                return True
-        del row[columns[depth]]
-        return False
-
-    return row if search(0) else None
+            if any(all(row[name] in bins for name, bins in rule.items()) for rule in completed[depth]):
+                continue
+        if depth + 1 == len(columns):
+            return row
+        tried.append(iter(alike[depth + 1]))
+    rule = "must be fewer, or name fewer bins: whether they leave any row possible takes too long to see"
+    raise InvalidInput("impossible", f"{len(rules)} combinations together", rule)
 
 
 def of_columns(combinations: Iterable[Combination], names: Iterable[str]) -> tuple[Combination, ...]:

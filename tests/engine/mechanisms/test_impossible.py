@@ -350,6 +350,15 @@ def test_a_combination_too_entangled_to_be_judged_is_refused():
         possible_row(rules, attributes)
 
 
+def test_combinations_of_a_thousand_columns_leave_a_row():
+    columns = telling.categories([2] * 1000)
+    tens = [columns[start : start + 10] for start in range(0, 500, 10)]
+    listed = [{each["name"]: [label] for each in ten} for ten in tens for label in ("v0", "v1")]
+    universe = schema_of(impossible=listed, columns=columns).universe
+    row = possible_row(universe.impossible, universe.attributes)
+    assert all({row[each["name"]] for each in ten} == {0, 1} for ten in tens)
+
+
 def test_a_schema_without_them_is_written_as_it_always_was_and_one_with_them_is_read_back():
     assert set(schema_of(impossible=[]).to_json()) == {"version", "unit", "neighbours", "columns"}
     schema = schema_of()

@@ -167,6 +167,8 @@ def asks_for_the_plain_password():
             with client, suppress(ConnectionError):
                 while data := client.recv(4096):
                     sent.append(data)
+                    if data.startswith(b"p"):  # A message with a password: it has read what it wanted.
+                        break
                     wants_encryption = len(data) == 8
                     client.sendall(b"N" if wants_encryption else b"R" + struct.pack("!ii", 8, 3))
 
