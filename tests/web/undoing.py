@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,12 +34,42 @@ def rolled_back() -> Iterator[None]:
 
 @contextmanager
 def own_folders() -> Iterator[None]:
-    """Copies of the marks and of the results: results of a release that was undone would be unknown results."""
-    with TemporaryDirectory() as outside:
-        copies = {}
-        for name in ("MARKS_DIR", "RELEASES_DIR"):
-            copies[name] = Path(outside) / name
-            if Path(getattr(settings, name)).exists():
-                shutil.copytree(getattr(settings, name), copies[name])
-        with override_settings(**copies):
-            yield
+    """Copies of the marks and of the results: results of a release that was undone would be unknown results.
+
+    Copies that nothing was written to serve the next time, where what they are of is still the same.
+    """
+    sources = {name: Path(getattr(settings, name)) for name in ("MARKS_DIR", "RELEASES_DIR")}
+    contents = _contents(sources.values())
+    copies = _spare.pop() if _spare else None
+    if copies is None or (copies.sources, copies.contents) != (sources, contents):
+        copies = _Copies(sources, contents)
+    with override_settings(**copies.folders):
+        yield
+    if _contents(copies.folders.values()) == copies.untouched:
+        _spare[:] = [copies]
+
+
+class _Copies:
+    def __init__(self, sources: dict[str, Path], contents: set[tuple[object, ...]]) -> None:
+        self._outside = TemporaryDirectory()
+        self.sources, self.contents = sources, contents
+        self.folders = {name: Path(self._outside.name) / name for name in sources}
+        for name, source in sources.items():
+            if source.exists():
+                shutil.copytree(source, self.folders[name])
+        self.untouched = _contents(self.folders.values())
+
+
+#: Copies that nobody uses, at most one.
+_spare: list[_Copies] = []
+
+
+def _contents(folders: Iterable[Path]) -> set[tuple[object, ...]]:
+    """What is in folders: each thing's name, which file it is, its length, and when it was last written or moved."""
+    found = set()
+    for folder in folders:
+        for path in (folder, *folder.rglob("*")):
+            if path.exists():
+                known = path.stat()
+                found.add((path, known.st_ino, known.st_size, known.st_mtime_ns, known.st_ctime_ns))
+    return found
