@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp
+from scipy.sparse import csr_matrix
 
 from releases.engine.accounting import accountant
 from releases.engine.accounting.conversions import rho_of_projected_gaussian
 from releases.engine.domain.privacy import ApproxDP
 from releases.engine.estimation.residuals import whole_residual
+from releases.engine.mechanisms.residual_design import Answers, variances
 from releases.engine.mechanisms.residual_queries import is_fine
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Histogram
@@ -176,6 +178,25 @@ def test_either_aim_is_met_better_by_its_own_plan():
 
 
 QUERIES = [{"marginals": 2}, {"marginal": ["c0"]}, {"prefix": "c1"}, {"count": {"c0": ["v1"], "c2": ["v0", "v3"]}}]
+
+
+@pytest.mark.parametrize("is_largest", [False, True], ids=["total", "largest"])
+@pytest.mark.parametrize("seed", range(20))
+def test_no_other_precision_of_the_residuals_serves_the_importance_of_answers_better(is_largest, seed):
+    """The aim is linear, or the largest of linear ones, the price convex: the best is what no small step betters."""
+    rng = np.random.default_rng(seed)
+    factors, costs = rng.random((5, 4)) + 0.05, rng.random(4) + 0.1
+    numbers, weights = rng.integers(1, 20, 5).astype(float), rng.integers(1, 6, 5).astype(float)
+    answers = Answers(factors=csr_matrix(factors), numbers=numbers, families=np.arange(5), weights=weights)
+    chosen = variances(answers, costs, is_largest=is_largest)
+    assert (costs / chosen).sum() == pytest.approx(1)
+    tried = chosen * np.exp(rng.choice([0.02, 0.1, 0.5], (2000, 1)) * rng.standard_normal((2000, 4)))
+    tried *= (costs / tried).sum(axis=1, keepdims=True)
+    said, tries = (weights * weights * (each @ factors.T) for each in (chosen, tried))
+    if is_largest:
+        assert said.max() <= tries.max(axis=1).min() * 1.001
+    else:
+        assert said @ numbers <= (tries @ numbers).min() * (1 + 1e-9)
 
 
 def test_answers_are_unbiased_and_have_the_variances_stated():
