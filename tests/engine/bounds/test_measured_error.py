@@ -11,14 +11,17 @@ import numpy as np
 import pytest
 
 from releases.engine.accounting import accountant
+from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.privacy import ApproxDP, PureDP
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
-from releases.engine.mechanisms.base import mechanism, plan_from_json
+from releases.engine.mechanisms.base import mechanism, mechanisms, plan_from_json
 from releases.engine.mechanisms.error_certificate import Certificate
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Histogram
+from releases.engine.verification.tables import rows_of
 from releases.engine.workload.parsing import read_question
+from tests.engine import telling
 
 COLUMNS = [
     {"name": "age", "type": "integer", "edges": [0, 10, 20, 30]},
@@ -159,3 +162,33 @@ def test_a_question_that_breaks_a_rule_is_refused_by_field_value_and_rule(value,
     universe = Schema.from_json({"version": 1, "columns": COLUMNS}).universe
     with pytest.raises(InvalidInput, match=said):
         read_question({"version": 1, "queries": [{"largest_error": value}]}, universe)
+
+
+# What a fit expects of its certificate before it has run
+
+PAIRS = telling.schema_of(telling.categories([3, 4, 2, 5]))
+BUDGETS = {"pure": PureDP(epsilon=Fraction(1)), "approx": ApproxDP(epsilon=Fraction(1), delta=Fraction(1, 10**9))}
+
+
+def of_pairs(name, budget):
+    return telling.planned(name, PAIRS, [{"marginals": 2}], budget=BUDGETS[budget])
+
+
+def expects(plan):
+    return not plan.infeasible and plan.expectation is not None and plan.expectation.proof is Proof.EXPECTED
+
+
+EXPECTING = [(name, budget) for name in mechanisms() for budget in BUDGETS if expects(of_pairs(name, budget))]
+
+
+@pytest.mark.parametrize(("name", "budget"), EXPECTING)
+def test_what_is_expected_of_a_certificate_is_seldom_passed_and_not_far_above(name, budget):
+    """Ten runs on one table of 6,000 rows, with fixed streams."""
+    rng = np.random.default_rng(5)
+    hidden, differs = rng.integers(0, 3, 6000), rng.random((4, 6000)) < 0.2
+    columns = [(hidden + one) % size for one, size in zip(differs, PAIRS.universe.shape, strict=True)]
+    counts = rows_of(PAIRS.universe, list(zip(*(each.tolist() for each in columns), strict=True)))
+    plan = of_pairs(name, budget)
+    found = sorted(plan.run(counts, rng=StreamRandomness(b"%d" % seed)).bound.alpha for seed in range(10))
+    assert sum(each <= plan.expectation.alpha for each in found) >= 7
+    assert plan.expectation.alpha <= 4 * found[5]
