@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from releases.management.commands.test import CONTRACTS, OTHER_FILES, OWN_PROCESSES, PRODUCT
 from tests.conftest import SLOWEST
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -129,8 +130,10 @@ def test_no_comment_of_a_template_is_shown():
             assert line.count("{#") == line.count("#}"), f"{path}:{number}"
 
 
-def test_every_file_and_folder_of_tests_that_starts_first_is_there():
-    assert [each for each in SLOWEST if not (ROOT / each).exists()] == []
+@pytest.mark.parametrize("listed", [SLOWEST, CONTRACTS, (*OTHER_FILES, *OTHER_FILES.values(), OWN_PROCESSES, *PRODUCT)])
+def test_every_file_and_folder_that_the_command_of_tests_names_is_there(listed):
+    """Without one of them `--fast` runs nothing at all."""
+    assert [each for each in listed if not (ROOT / each).exists()] == []
 
 
 #: What takes all that was sent, beside forms: pages of lists, the wishes of a result's table, and a form's beginning.

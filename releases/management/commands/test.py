@@ -28,7 +28,6 @@ CONTRACTS = [
     "tests/engine/workload/test_sensitivity.py",
     "tests/engine/tables/test_tables.py",
     "tests/engine/bounds/test_rounding.py",
-    "tests/engine/smalldb/test_smalldb_shapes.py",
     "tests/engine/mechanisms/test_mechanisms.py",
     "tests/engine/verification/test_statistics_contract.py",
     "tests/engine/verification/test_verification.py",

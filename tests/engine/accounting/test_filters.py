@@ -197,6 +197,7 @@ charges = st.one_of(
 policies = st.sampled_from([caps(), caps(is_before=True), caps(Policy.APPROX), caps(Policy.PURE, delta=0)])
 
 
+@pytest.mark.slow
 @given(sequence=st.lists(charges, max_size=25), limits=policies)
 @settings(max_examples=100)
 def test_no_sequence_gets_past_the_caps_and_no_report_past_the_budget(sequence, limits):

@@ -80,6 +80,7 @@ FEASIBLE = [
 ]
 
 
+@pytest.mark.slow
 def test_how_values_read_is_counted_without_synthetic_rows(name):
     """They would look like rows of the table."""
     states = [each.state.to_json() for each in Schema.from_json({"version": 1, "columns": COLUMNS}).universe.attributes]
@@ -257,6 +258,7 @@ def test_a_universe_of_a_million_million_cells_is_answered_or_refused_in_one_sen
         plan.run(Untouchable.__new__(Untouchable), rng=StreamRandomness(b"x"))
 
 
+@pytest.mark.slow
 #: In a session it depends on what was asked before.
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "pmw-online"])
 def test_it_says_truly_whether_its_tables_have_the_same_total(name):

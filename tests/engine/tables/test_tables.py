@@ -79,6 +79,7 @@ def load(request, tmp_path):
     return lambda text=ROWS: request.param(text, tmp_path, request)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [None, {"kind": "person", "id": "id", "max_rows": 1}], ids=["rows", "persons"])
 def test_many_marginals_read_at_once_are_those_read_one_by_one(load, unit, monkeypatch):
     """A few rows at a time; every order of attributes, and one marginal twice."""

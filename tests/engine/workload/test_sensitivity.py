@@ -7,6 +7,7 @@ from itertools import combinations_with_replacement, product
 from math import floor
 
 import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -103,6 +104,7 @@ def test_sums_and_centred_sums_with_their_count_move_exactly_as_far_as_declared(
         compared(measurement, weights, is_attained=True)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(ends, st.integers(2, 3), relations, st.integers(1, 2), weights)
 def test_sums_by_group_move_exactly_as_far_as_declared_in_one_group_or_from_one_to_another(
@@ -225,6 +227,7 @@ def test_a_pair_on_any_lattice_moves_by_the_steps_of_its_range_together_when_a_r
         row_means._PAIR_STEPS = half
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.lists(ends, min_size=1, max_size=2), relations, st.integers(1, 2), weights)
 def test_second_moments_move_no_further_than_declared_and_exactly_so_where_rows_are_added(

@@ -91,6 +91,7 @@ LISTS = [
 ]
 
 
+@pytest.mark.slow
 def test_a_list_asks_as_many_questions_for_fifty_as_for_five(grow, as_, request):
     def asked():
         found = {}
