@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.attribute import DROP
-from releases.engine.domain.impossible import Combination, combinations_to_json
+from releases.engine.domain.impossible import Combination, check_declared, combinations_to_json
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
@@ -184,6 +184,7 @@ def declare_universe(
             raise
         rule = f"{error.rule}. Remove the impossible combination that says so first"
         raise InvalidInput(error.field, error.value, rule) from None
+    check_declared(universe.impossible, universe.attributes)
     universe.check_columns(dataset.columns)
     if universe.is_of_states:
         raise InvalidInput("columns", "state_of", "is no declaration; a workload asks for the states of columns")

@@ -19,8 +19,10 @@ from releases.engine.errors import InvalidInput
 MAX_COMBINATIONS, MAX_JOINED = 100, 10
 #: Bins that a refusal names.
 _MAX_NAMED = 10
-#: Steps of the search for a row that breaks no rule.
-_MAX_STEPS = 100_000
+#: Steps of the search for a row that breaks no rule: each plan looks for one.
+_MAX_STEPS = 10_000
+#: How a combination is written that names all bins of a column: see `Combination.to_json`.
+_ANY = "any"
 
 
 class Attribute(Protocol):
@@ -32,6 +34,10 @@ class Attribute(Protocol):
     def labels(self) -> tuple[str, ...]: ...
     @property
     def size(self) -> int: ...
+    @property
+    def has_grammar(self) -> bool: ...
+    @property
+    def drops_missing(self) -> bool: ...
     @property
     def counted(self) -> Counted: ...
 
@@ -71,8 +77,15 @@ class Combination:
         others = tuple(named for named in self.bins if named[0] != name)
         return Combination(bins=others).in_words()
 
-    def to_json(self) -> dict[str, list[str]]:
-        return {name: list(labels) for name, labels in self.bins}
+    def to_json(self, attributes: Iterable[Attribute] = ()) -> dict[str, list[str] | str]:
+        """By column its bins. In the universe of a plan that leaves out rows without a value, all that are left may be
+        named: that is any value.
+
+        Args:
+            attributes: of that universe.
+        """
+        sizes = {each.name: each.size for each in attributes}
+        return {name: _ANY if len(labels) == sizes.get(name) else list(labels) for name, labels in self.bins}
 
 
 def _listed(labels: Sequence[str]) -> str:
@@ -109,31 +122,56 @@ def _combination(field: str, value: object, known: Mapping[str, Attribute]) -> C
     for name, labels in value.items():
         if name not in known:
             raise InvalidInput(f"{field}.{name}", name, "is not a declared column")
-        _check_bins(f"{field}.{name}", labels, known[name])
+        if not _is_any(labels, known[name]):
+            _check_bins(f"{field}.{name}", labels, known[name])
     kinds = {each.counted for name, each in known.items() if name in value}
     if len(kinds) > 1:
         raise InvalidInput(field, ", ".join(value), "must be columns of rows alone, or of persons alone")
+    named = {
+        name: set(known[name].labels if _is_any(labels, known[name]) else labels) for name, labels in value.items()
+    }
     return Combination(
         bins=tuple(
-            (name, tuple(label for label in each.labels if label in set(value[name])))
+            (name, tuple(label for label in each.labels if label in named[name]))
             for name, each in known.items()
-            if name in value
+            if name in named
         )
     )
+
+
+def _is_any(labels: object, attribute: Attribute) -> bool:
+    """Whether all bins are meant, of a column whose rows without a value are left out."""
+    return labels == _ANY and attribute.has_grammar and attribute.drops_missing
 
 
 def _check_bins(field: str, labels: object, attribute: Attribute) -> None:
     if not isinstance(labels, list) or not labels:
         raise InvalidInput(field, labels, "must be a list with at least one bin")
-    declared = set(attribute.labels)
-    for place, label in enumerate(labels):
+    declared, seen = set(attribute.labels), set[str]()
+    for label in labels:
         if not isinstance(label, str) or label not in declared:
             named = ", ".join(attribute.labels[:_MAX_NAMED]) + (", …" if attribute.size > _MAX_NAMED else "")
             raise InvalidInput(field, label, f"is no bin of {attribute.name}; these are: {named}")
-        if label in labels[:place]:
+        if label in seen:
             raise InvalidInput(field, label, "is named twice")
+        seen.add(label)
+    _check_leaves_one(field, labels, attribute)
+
+
+def _check_leaves_one(field: str, labels: Sequence[str], attribute: Attribute) -> None:
     if len(labels) == attribute.size:
         raise InvalidInput(field, f"all {len(labels)} bins", "must leave at least one bin of the column out")
+
+
+def check_declared(combinations: Iterable[Combination], attributes: Iterable[Attribute]) -> None:
+    """
+    Raises:
+        InvalidInput: one names all bins of a column, which plans may and declarations may not.
+    """
+    known = {each.name: each for each in attributes}
+    for position, each in enumerate(combinations):
+        for name, labels in each.bins:
+            _check_leaves_one(f"impossible[{position}].{name}", labels, known[name])
 
 
 def check_possible(combinations: Sequence[Combination], attributes: Sequence[Attribute]) -> None:
@@ -219,14 +257,17 @@ def of_columns(combinations: Iterable[Combination], names: Iterable[str]) -> tup
 
 
 def within(combinations: Iterable[Combination], attributes: Sequence[Attribute]) -> tuple[Combination, ...]:
-    """The same where columns have fewer bins: those that are left of each, and none where a column has none left."""
+    """The same where columns have fewer bins: those that are left of each, and none where a column has none left. Those
+    that are alike then are one."""
     labels = {each.name: set(each.labels) for each in attributes}
     left = (
         Combination(bins=tuple((name, tuple(each for each in bins if each in labels[name])) for name, bins in one.bins))
         for one in combinations
     )
-    return tuple(each for each in left if all(bins for _, bins in each.bins))
+    return tuple(dict.fromkeys(each for each in left if all(bins for _, bins in each.bins)))
 
 
-def combinations_to_json(combinations: Iterable[Combination]) -> list[dict[str, Any]]:
-    return [each.to_json() for each in combinations]
+def combinations_to_json(
+    combinations: Iterable[Combination], attributes: Sequence[Attribute] = ()
+) -> list[dict[str, Any]]:
+    return [each.to_json(attributes) for each in combinations]

@@ -127,7 +127,11 @@ class Schema:
             "unit": self.unit.to_json(),
             "neighbours": self.neighbours.value,
             "columns": [attribute.to_json() for attribute in self.universe.attributes],
-            **({"impossible": combinations_to_json(self.universe.impossible)} if self.universe.impossible else {}),
+            **(
+                {"impossible": combinations_to_json(self.universe.impossible, self.universe.attributes)}
+                if self.universe.impossible
+                else {}
+            ),
             **({"impossible_rows": DROP} if self.universe.left_out else {}),
         }
 

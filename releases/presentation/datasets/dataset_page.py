@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from releases.ledger import reports
-from releases.models import Dataset
+from releases.ledger.balances import caps_of
+from releases.models import Dataset, share_of
 from releases.planning import leaves
 
 
@@ -18,4 +19,5 @@ def more_like_the_latest(dataset: Dataset) -> str:
     title, price = latest
     more = leaves.more_now(budget, price)
     text = more.text(like=f"“{title}”")
-    return f"{text[:1].upper()}{text[1:]}. {'' if more.number else more.runs_out}".rstrip()
+    is_used_up = share_of(budget.totals, caps_of(budget)) >= 1
+    return f"{text[:1].upper()}{text[1:]}. {'' if more.number or is_used_up else more.runs_out}".rstrip()

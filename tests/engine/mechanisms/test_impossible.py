@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 from itertools import pairwise, product
 
@@ -27,6 +28,7 @@ from releases.engine.run import run_release
 from releases.engine.tables.counts import Histogram, Rows
 from releases.engine.tables.possible import only_possible
 from releases.engine.workload.parsing import read_question
+from releases.engine.workload.questions import of_columns_asked
 from tests.engine import telling
 
 #: Every mechanism that can make rows, also one that joins later.
@@ -357,6 +359,31 @@ def test_combinations_of_a_thousand_columns_leave_a_row():
     universe = schema_of(impossible=listed, columns=columns).universe
     row = possible_row(universe.impossible, universe.attributes)
     assert all({row[each["name"]] for each in ten} == {0, 1} for ten in tens)
+
+
+@pytest.mark.parametrize("name", ["laplace-queries", "laplace-histogram", "marginal-fit", "laplace-numbers"])
+@pytest.mark.parametrize(
+    "listed",
+    [
+        pytest.param([{"age": ["0 to 14", "15 to 29", "30 to 60"], "child": ["yes"]}], id="any age"),
+        pytest.param([{"age": ["0 to 14", *more], "child": ["yes"]} for more in ([], ["no number"])], id="alike"),
+    ],
+)
+def test_a_plan_that_leaves_out_rows_without_a_number_is_read_back_with_the_same_combinations(name, listed):
+    columns = [{**COLUMNS[0], "missing_as": "no number"}, COLUMNS[2]]
+    asked = [{"mean": {"columns": ["age"], "by": ["child"]}}]
+    if name != "laplace-numbers":
+        asked = [{"prefix": "age"}, {"marginal": ["age", "child"]}]
+    declared = schema_of(impossible=listed, columns=columns)
+    about, question = of_columns_asked(declared, read_question({"version": 1, "queries": asked}, declared.universe))
+    plan = mechanism(name).plan(about, question, budget=BUDGETS[0], beta=Fraction(1, 20))
+    assert [dict(each.bins)["child"] for each in plan.schema.universe.impossible] == [("yes",)]
+    assert plan_from_json(json.loads(json.dumps(plan.to_json()))) == plan
+    if plan.makes_synthetic_rows:
+        counts = Histogram(universe=plan.schema.universe, counts=np.full((3, 2), 40, dtype=np.int64))
+        made = run_release(plan, counts, rng=StreamRandomness(b"any")).records.columns
+        ages = set(np.asarray(made["age"])[np.asarray(made["child"]) == "yes"].tolist())
+        assert not [age for age in ages if age < 15 or len(listed) == 1]
 
 
 def test_a_schema_without_them_is_written_as_it_always_was_and_one_with_them_is_read_back():

@@ -189,6 +189,9 @@ def test_a_schema_sent_by_a_program_or_pasted_as_a_codebook_declares_them(as_, a
     assert refused.status_code == 400
     assert "impossible[0].status" in refused.content.decode()
     assert put({**schema, "impossible_rows": "drop"}).status_code == 400
+    # As a plan says it, whose rows without an age are left out.
+    refused = put({**schema, "impossible": [{**MARRIED, "age": "any"}]})
+    assert (refused.status_code, "at least one bin" in refused.content.decode()) == (400, True)
     text = body(as_(alice).get(link("codebook_file", people)))
     assert "impossible" not in put({**schema, "impossible": []}).json()["schema"]
     as_(alice).post(link("columns", people), {"codebook": text})
