@@ -236,6 +236,8 @@ def neighbours_text(relation: NeighbouringRelation) -> str:
 def accuracy_sentence(plan: Plan, bound: Bound) -> str:
     """The one sentence on accuracy, as it stands on every page and in every download."""
     confidence, answers, counted = percent(1 - bound.beta), plan.workload.size, plan.schema.counted
+    if bound.bounds_nothing:
+        return bound.says[:1].upper() + bound.says[1:]
     if bound.says:
         return f"With probability {confidence}, {bound.says}"
     if answers == 1:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
-from math import log
+from math import inf, isinf, log
 from typing import Any
 
 import numpy as np
@@ -64,7 +64,7 @@ class Bound:
 
     Attributes:
         beta: the probability that any answer at all is further off.
-        half_widths: one for each family of the workload, in counts.
+        half_widths: one for each family of the workload, in counts; infinite where nothing can be said.
         proof: how it is known.
         formula: the bound's form in LaTeX.
         source: paper, theorem, page.
@@ -85,11 +85,16 @@ class Bound:
         """The largest half width, in counts."""
         return max(self.half_widths)
 
+    @property
+    def bounds_nothing(self) -> bool:
+        return isinf(self.alpha)
+
     def to_json(self) -> dict[str, Any]:
+        # JSON has no infinite numbers.
         return {
             "beta": str(self.beta),
-            "alpha": self.alpha,
-            "half_widths": list(self.half_widths),
+            "alpha": None if self.bounds_nothing else self.alpha,
+            "half_widths": [None if isinf(each) else each for each in self.half_widths],
             "proof": self.proof.value,
             "formula": self.formula,
             "source": self.source,
@@ -101,7 +106,7 @@ class Bound:
     def from_json(value: dict[str, Any]) -> Bound:
         return Bound(
             beta=Fraction(value["beta"]),
-            half_widths=tuple(value["half_widths"]),
+            half_widths=tuple(inf if each is None else each for each in value["half_widths"]),
             proof=Proof(value["proof"]),
             formula=value["formula"],
             source=value["source"],

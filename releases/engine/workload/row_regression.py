@@ -50,6 +50,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
+from math import inf
 from typing import ClassVar
 
 import numpy as np
@@ -86,8 +87,6 @@ _LARGEST_NOISE = 1 / 2
 _NUISANCE = 0.01
 #: What is said instead of a coefficient.
 NOTHING_SAID = "cannot be said"
-#: The half width of what can be anything, as far as a number says it.
-_ANYTHING = 1e300
 
 Floats = NDArray[np.float64]
 
@@ -340,9 +339,9 @@ class RegressionSums(Measurement):
         if found is None:
             return Reading(
                 estimates=(np.zeros(size),),
-                half_widths=(_ANYTHING,),
+                half_widths=(inf,),
                 chosen=(NOTHING_SAID,) * size,
-                says="nothing is said of the coefficients: the noise hides how the predictors vary.",
+                says="any coefficient is possible: the noise hides how the predictors vary.",
                 **rows,
             )
         given = zip(found.estimates.tolist(), found.half_widths.tolist(), strict=True)

@@ -19,6 +19,7 @@ from releases.planning.comparison import compared
 from releases.presentation.results.statistics import shown_statistic
 from releases.publication import files
 from releases.publication.headline import headline
+from releases.publication.receipt import accuracy_sentence
 
 COLUMNS = [
     {"name": "rent", "type": "integer", "edges": [0, 3000]},
@@ -50,13 +51,14 @@ def shown_of(tmp_path):
         shown = shown_statistic(plan.workload, tmp_path, notes=NOTES, first="", second="", is_proved=False)
         receipt = {"answers": len(shown.answers), "bound": {"proof": result.bound.proof.value, "beta": "1/20"}}
         page = render_to_string("results/_statistic_answers.html", {"shown": shown})
-        return shown, page, headline(plan.workload, files.reader(tmp_path), receipt, NOTES)
+        found = headline(plan.workload, files.reader(tmp_path), receipt, NOTES)
+        return shown, page, found, accuracy_sentence(plan, result.bound)
 
     return show
 
 
 def test_each_coefficient_has_its_unit_and_its_interval_and_the_page_says_what_that_covers(shown_of):
-    shown, page, found = shown_of(20_000)
+    shown, page, found, sentence = shown_of(20_000)
     assert [each.label for each in shown.answers] == [
         "change in rent for each 1 more of size, in euro per m²",
         "difference in rent between balcony = yes and no, in euro",
@@ -66,15 +68,17 @@ def test_each_coefficient_has_its_unit_and_its_interval_and_the_page_says_what_t
         assert float(each.lower) < truth < float(each.upper)
         assert all(number in page for number in (each.estimate, each.lower, each.upper))
     assert "covers the noise and the sampling" in " ".join(page.split())
+    assert sentence.startswith("With probability 95%, every one of the 3 coefficients of the whole population")
     assert found.startswith("The change in rent for each 1 more of size is about 9; the true value lies between ")
     assert found.endswith("drawn from a population at random. It was tested on real tables, not proved.")
 
 
 def test_where_noise_hides_the_line_no_number_is_shown(shown_of):
-    shown, page, found = shown_of(5)
+    shown, page, found, sentence = shown_of(5)
     assert {each.chosen for each in shown.answers} == {"cannot be said"}
     assert page.count("cannot be said") == 3
     assert "covers the noise" not in page
+    assert sentence == "Any coefficient is possible: the noise hides how the predictors vary."
     assert found.startswith("No coefficient can be said: the noise hides how the predictors vary.")
 
 
