@@ -63,8 +63,11 @@ def _postgres_answers() -> bool:
     return True
 
 
-def find_chromium() -> str | None:
-    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+def _chromium() -> str | None:
+    # Django's settings are read by then.
+    from releases.management.processes import find_chromium
+
+    return find_chromium()
 
 
 def find_nginx() -> str | None:
@@ -76,7 +79,7 @@ _CHECKS = {
     "redis": ("Redis does not answer", lambda: _answers(6379)),
     "nginx": ("nginx is not installed", lambda: find_nginx() is not None),
     "spark": ("Java is not installed", lambda: shutil.which("java") is not None),
-    "browser": ("Chromium is not installed", lambda: find_chromium() is not None),
+    "browser": ("Chromium is not installed", lambda: _chromium() is not None),
 }
 
 

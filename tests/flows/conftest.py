@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-from tests.conftest import find_chromium
 from tests.flows.browser import FLAGS, Visitor
 from tests.stack import Stack
 
@@ -120,6 +119,8 @@ def site(installation):
 def chromium():
     """Ends with the module: while it lives, its event loop keeps Django's database from other tests."""
     from playwright.sync_api import sync_playwright
+
+    from releases.management.processes import find_chromium
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)

@@ -11,7 +11,6 @@ import base64
 import os
 import re
 import secrets
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,7 +24,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.urls import Resolver404, resolve
 
-from releases.management.processes import free_address, start_site, start_worker, wait_until_answers
+from releases.management.processes import find_chromium, free_address, start_site, start_worker, wait_until_answers
 from releases.management.reading_ease import reading_ease
 
 #: Width and height of a desk's screen and of a telephone's.
@@ -97,7 +96,7 @@ class Command(BaseCommand):
         parser.add_argument("--pages", nargs="*", default=[], help="these pages alone, by their names")
 
     def handle(self, **options: Any) -> None:
-        chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+        chromium = find_chromium()
         if chromium is None:
             raise CommandError("Chromium is not installed.")
         usual = settings.BASE_DIR / "docs" / "pictures" if options["docs"] else Path("screenshots")
