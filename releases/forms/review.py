@@ -62,7 +62,7 @@ class DecisionForm(_PressedForm):
         label="Note to the curator",
         widget=forms.Textarea(attrs={"rows": 3}),
         required=False,
-        help_text="Needed to deny and to ask back.",
+        help_text="Needed to deny a request, and to return it with a question.",
     )
 
     match_reason = forms.CharField(
@@ -95,7 +95,7 @@ class ReleaseDecisionForm(_PressedForm):
         label="Note to the curator",
         widget=forms.Textarea(attrs={"rows": 3}),
         required=False,
-        help_text="Needed to deny and to ask back.",
+        help_text="Needed to deny a request, and to return it with a question.",
     )
 
     def clean_epsilon(self) -> str:

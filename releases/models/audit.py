@@ -37,7 +37,7 @@ class AuditAction(models.TextChoices):
     FIRST_APPROVAL = "first approval", "approved, as the first of two"
     APPROVE = "approve", "approved"
     DENY = "deny", "denied"
-    ASK_BACK = "ask back", "asked back"
+    ASK_BACK = "ask back", "returned with a question"
     JOIN = "join", "joined to another budget"
     ASK_CONSENT = "ask consent", "asked an owner about"
     SUBMIT = "submit", "charged and queued"

@@ -16,7 +16,7 @@ class RequestState(models.TextChoices):
     WAITING = "waiting", "awaiting review"
     APPROVED = "approved", "approved"
     DENIED = "denied", "denied"
-    ASKED_BACK = "asked back", "asked back"
+    ASKED_BACK = "asked back", "returned with a question"
     TAKEN_BACK = "taken back", "taken back"
 
 

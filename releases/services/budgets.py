@@ -165,7 +165,7 @@ class RowsKnown(InvalidInput):
 
     def __init__(self, budgets: list[Budget]) -> None:
         named = " and ".join(f"{each.name} of {each.owner}" for each in budgets)
-        rule = "has a budget already, for the very same rows: join it, deny the request, or ask back"
+        rule = "has a budget already, for the very same rows: join it, deny the request, or return it with a question"
         super().__init__("population", named, rule)
         self.budgets = budgets
 

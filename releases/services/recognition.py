@@ -96,7 +96,8 @@ def why_not_approve(person: User, budget: Budget) -> str:
     if at_stake.exclude(epsilon="").exists():
         return (
             "You have a stake in tables with a budget of their own. You are not shown whether other tables hold the "
-            "same rows, so a reviewer without such a stake has to grant this; you can ask back, or deny it"
+            "same rows, so a reviewer without such a stake has to grant this; you can return it with a question, or "
+            "deny it"
         )
     return ""
 

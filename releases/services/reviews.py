@@ -1,4 +1,4 @@
-"""Releases above the organisation's threshold: approved, approved for less, denied, or asked back."""
+"""Releases above the organisation's threshold: approved, approved for less, denied, or returned with a question."""
 
 from __future__ import annotations
 

@@ -59,4 +59,4 @@ def _remark(release: Release) -> str:
     state, epsilon = release.review_state, release.review_epsilon  # type: ignore[attr-defined]
     if state == RequestState.APPROVED and epsilon == release.epsilon:
         return f"approved for epsilon {epsilon}, to be confirmed"
-    return "a reviewer asked back" if state == RequestState.ASKED_BACK else ""
+    return "a reviewer returned it with a question" if state == RequestState.ASKED_BACK else ""

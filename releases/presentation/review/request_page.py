@@ -423,7 +423,8 @@ def _not_compared(budget: Budget) -> str:
 def _match(match: Match, *, can_act: bool) -> MatchShown:
     budget, table = match.budget, f"{match.dataset.title} ({match.dataset.owner})"
     granted = f"Granted is {budget.amounts} in all." if budget.is_granted else "Nothing is granted for it yet."
-    no_join = f" {match.why_no_join}: deny the request, or ask back." if match.why_no_join and budget.is_granted else ""
+    is_apart = match.why_no_join and budget.is_granted
+    no_join = f" {match.why_no_join}: deny the request, or return it with a question." if is_apart else ""
     return MatchShown(
         heading=match.heading,
         says=f"{table} {match.in_words} and spends from another budget. {granted} Tables about the same people must "

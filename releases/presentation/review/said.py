@@ -49,7 +49,7 @@ def said_of_release(release: Release | None) -> Said | None:
     state = RequestState(review.state)
     is_approved = state is RequestState.APPROVED
     verbs = {RequestState.APPROVED: f"approved it with epsilon {review.granted_epsilon}"}
-    verbs[RequestState.ASKED_BACK] = "asked back"
+    verbs[RequestState.ASKED_BACK] = "returned it with a question"
     is_as_approved = is_approved and review.granted_epsilon == release.epsilon
     return Said(
         kind="ok" if is_approved else "wait",

@@ -119,6 +119,6 @@ def _shown(request: HttpRequest, budget: Budget) -> QuerySet[BudgetRequest]:
 
 
 def _said_back(requests: QuerySet[BudgetRequest]) -> BudgetRequest | None:
-    """The last request, where a reviewer has asked back or denied it and nothing was asked for since."""
+    """The last request, where a reviewer returned it with a question or denied it, and nothing was asked for since."""
     last = requests.order_by("-requested_at").first()
     return last if last is not None and last.state in (RequestState.ASKED_BACK, RequestState.DENIED) else None

@@ -37,7 +37,7 @@ def review_queue(request: HttpRequest) -> HttpResponse:
 
 @reviewers_only
 def budget_request(request: HttpRequest, request_id: uuid.UUID) -> HttpResponse:
-    """One request: what the data are, what is asked, what it would leave; approve, approve less, deny, ask back."""
+    """One request: what the data are, what is asked, what it would leave; and the decision."""
     asked = get_object_or_404(
         BudgetRequest.objects.select_related("budget__owner", "requested_by", "first_by", "decided_by"), pk=request_id
     )

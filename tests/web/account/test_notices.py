@@ -70,7 +70,8 @@ def test_the_curator_is_told_what_was_decided_and_why(asked, alice, sofia, worke
     with worker_round():
         services.budgets.ask_back_request(request=asked, by=sofia, note="Why?")
     message = mail.outbox[-1]
-    assert (message.to, message.subject) == ([alice.email], "Asked back: a budget of epsilon 3 for Survey")
+    assert message.to == [alice.email]
+    assert message.subject == "Returned with a question: a budget of epsilon 3 for Survey"
     assert "The reviewer wrote: Why?" in message.body
 
 
