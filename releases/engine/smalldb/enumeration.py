@@ -52,7 +52,10 @@ def read_signatures(families: Sequence[Family], universe: Universe) -> Signature
     kind_of_cell = np.zeros(universe.size, dtype=np.int64)
     for family in families:
         labels = _labels_by(family, universe)
-        _, kind_of_cell = np.unique(kind_of_cell * (int(labels.max()) + 1) + labels, return_inverse=True)
+        found, kind_of_cell = np.unique(kind_of_cell * (int(labels.max()) + 1) + labels, return_inverse=True)
+        if found.size == universe.size:
+            # Every cell is a kind of its own already.
+            break
     _, first, which, count = np.unique(kind_of_cell, return_index=True, return_inverse=True, return_counts=True)
     if sum(family.cells(universe) for family in families) * count.size > _MAX_ENTRIES:
         return None
@@ -60,8 +63,13 @@ def read_signatures(families: Sequence[Family], universe: Universe) -> Signature
     place = np.empty_like(order)
     place[order] = np.arange(order.size)
     rows = np.concatenate([_rows(family, universe, first[order]) for family in families])
+    rows = rows[~rows.all(axis=1)]
+    # Each once, in the order of their bits: `np.unique` takes seconds where the rows are long.
+    different = {packed.tobytes(): row for row, packed in enumerate(np.packbits(rows, axis=1))}
     return Signatures(
-        kind_of_cell=place[which], cells_of_kind=count[order], incidence=np.unique(rows[~rows.all(axis=1)], axis=0)
+        kind_of_cell=place[which],
+        cells_of_kind=count[order],
+        incidence=rows[[different[bits] for bits in sorted(different)]],
     )
 
 

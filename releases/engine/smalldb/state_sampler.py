@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import comb
 from typing import TypeAlias
 
 import numpy as np
@@ -79,14 +78,21 @@ def read_steps(incidence: NDArray[np.bool_]) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def most_work(steps: tuple[Step, ...], *, size: int) -> int:
-    """At least the number of pairs (state, y) that any level can have.
+def most_work(steps: tuple[Step, ...], *, size: int, limit: int = 1 << 62) -> int:
+    """At least the number of pairs (state, y) that any level can have, or any number above the limit.
 
-    There are m + 1 counts, and after c kinds at most (m + 1)^entries states, and no more than vectors of c + 1 counts.
+    There are m + 1 counts, and after c kinds at most (m + 1)^entries states, and no more than vectors of c + 1 counts,
+    which are C(m + c + 1, c + 1). Nothing far above the limit is worked out: it would have thousands of digits.
     """
-    work = 0
+    work, vectors = 0, 1
     for kind, step in enumerate(steps):
-        work += (size + 1) * min(int((size + 1) ** len(step.sources)), comb(size + kind + 1, kind + 1))
+        if vectors <= limit:
+            vectors = vectors * (size + kind + 1) // (kind + 1)
+        # Of bases above 1 a power of as many as the limit has bits is above it.
+        power = int((size + 1) ** min(len(step.sources), limit.bit_length()))
+        work += (size + 1) * min(power, vectors)
+        if work > limit:
+            break
     return work
 
 

@@ -331,7 +331,7 @@ class Open(Layered):
     def most_rows(self) -> int:
         if self.signatures.incidence.size > _MAX_STEPS:
             return 0
-        return _largest(lambda size: most_work(self.steps, size=size) <= _MAX_STATES)
+        return _largest(lambda size: most_work(self.steps, size=size, limit=_MAX_STATES) <= _MAX_STATES)
 
     def seconds(self, setting: Setting) -> float:
         """Between a hundredth of the most states and all of them are met."""
