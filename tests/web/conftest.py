@@ -154,8 +154,8 @@ def read_uploads(db):
 
 
 @pytest.fixture(autouse=True)
-def _empty_cache():
-    """What is set up from a recording has the same identifier in every test."""
+def _empty_cache(db):
+    """Every web test may use the database; and what is set up from a recording has the same identifier in each."""
     cache.clear()
 
 

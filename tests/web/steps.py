@@ -1,7 +1,5 @@
 """Steps of web tests: to charge, submit, carry out, audit, and to read a row again."""
 
-from __future__ import annotations
-
 import uuid
 from fractions import Fraction
 

@@ -1,8 +1,6 @@
 """Every page of the site in Chromium, on a desk and on a telephone, in light and in dark: nothing sticks out, and axe
 finds nothing. What is visited follows from the list of addresses that the access tests keep complete."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import expect
 

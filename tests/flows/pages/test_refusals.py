@@ -1,7 +1,5 @@
 """Pages that refuse, on a telephone, in light and in dark: nothing sticks out, and axe finds nothing."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import expect
 

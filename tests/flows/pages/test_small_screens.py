@@ -1,7 +1,5 @@
 """Words that open their meaning, tables wider than a telephone, and what a page hides: looked at in Chromium."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Signing in and out, passwords, second factors: in the site's look and closed to strangers."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -16,8 +14,6 @@ from releases.checks import roles_are_known
 from releases.models import AuditEvent, Role
 from tests.web.conftest import PASSWORD
 from tests.web.pages import body, words
-
-pytestmark = pytest.mark.django_db
 
 
 def sign_in(client, login="alice", password=PASSWORD, **more):

@@ -1,10 +1,7 @@
 """Notices: who is told what, once, on their page and by e-mail; never anything that was not public or paid for."""
 
-from __future__ import annotations
-
 import smtplib
 
-import pytest
 from django.core import mail
 from django.urls import reverse
 
@@ -15,8 +12,6 @@ from releases.notifications import messages as notices
 from tests.web.conftest import give, person
 from tests.web.pages import words
 from tests.web.steps import execute, rule, submit
-
-pytestmark = pytest.mark.django_db
 
 
 def sent():

@@ -4,8 +4,6 @@ The addresses come from the site's own table of contents and the operations from
 one is called too. What is shown in a header decides nothing on a page, and a session nothing beside a token.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 
@@ -21,8 +19,6 @@ from tests.web.shared.test_access import FILLED, snapshot, unseen_login, world
 from tests.web.undoing import undone
 
 __all__ = ["world"]
-
-pytestmark = pytest.mark.django_db
 
 #: What stands in the place of each part of an address; an address with another part fails this file.
 THINGS = {

@@ -1,7 +1,5 @@
 """Connections that an administrator registers on the site, and removes."""
 
-from __future__ import annotations
-
 import os
 import socket
 import struct
@@ -23,7 +21,7 @@ from tests.web.conftest import COLUMNS
 from tests.web.databases.conftest import OTHERWISE, PASSWORD
 from tests.web.pages import body, field_value, words
 
-pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
+pytestmark = pytest.mark.postgres
 
 
 @pytest.fixture

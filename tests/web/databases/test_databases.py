@@ -1,7 +1,5 @@
 """Tables in databases: chosen from a list, counted where they are, with one budget for all that they will ever hold."""
 
-from __future__ import annotations
-
 import io
 import uuid
 from dataclasses import replace
@@ -22,7 +20,7 @@ from releases.services.release_inputs import Refusal
 from tests.web.conftest import COLUMNS, write_json
 from tests.web.databases.conftest import OTHERWISE, PASSWORD, PATIENTS, ask_for, counted, counted_in
 
-pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
+pytestmark = pytest.mark.postgres
 
 WORKLOAD = {"version": 1, "queries": [{"marginal": ["sex"]}]}
 PERSON = PrivacyUnit(kind="person", id_column="person", max_rows=3)

@@ -1,7 +1,5 @@
 """What the tests of datasets set up in the same way."""
 
-from __future__ import annotations
-
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse

@@ -1,7 +1,5 @@
 """Declaring columns: by form, by codebook, and checked without being stored."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -13,8 +11,6 @@ from releases.models import Dataset
 from tests.web.conftest import COLUMNS, CSV
 from tests.web.datasets.conftest import filled
 from tests.web.pages import body, field_value, words
-
-pytestmark = pytest.mark.django_db
 
 #: Of a column's form.
 FIELDS = ("name", "kind", "values", "outside", "catch_all", "missing_codes", "missing_rule", "missing_category")

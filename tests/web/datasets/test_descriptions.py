@@ -1,7 +1,5 @@
 """Descriptions and units: typed beside the columns, published with a release as they stood, and no part of a plan."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -13,8 +11,6 @@ from releases.services.releases import plan_of
 from tests.web.conftest import CSV
 from tests.web.datasets.conftest import filled
 from tests.web.pages import field_value, words
-
-pytestmark = pytest.mark.django_db
 
 AGE = {"description": "age at the interview", "unit": "years"}
 SAID = "Everybody who lived in a household in 1996."

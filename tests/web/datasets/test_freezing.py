@@ -1,7 +1,5 @@
 """Freezing a budget stops what has not begun: queued releases wait, open sessions answer nothing new."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest
@@ -11,8 +9,6 @@ from releases import services
 from releases.models import Audience, EntryKind, LedgerEntry, Release, ReleaseState, Session, SessionAnswer
 from releases.services import execution
 from releases.worker import runner
-
-pytestmark = pytest.mark.django_db
 
 WOMEN, MEN = {"sex": ["female"]}, {"sex": ["male"]}
 

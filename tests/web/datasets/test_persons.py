@@ -1,7 +1,5 @@
 """Columns of one value a person: from the form to the released answers, and what readers are told of them."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -23,8 +21,6 @@ from releases.publication.archive import ARCHIVE
 from releases.questions.together import at_a_glance
 from tests.web.datasets.conftest import filled
 from tests.web.pages import as_words, body, words
-
-pytestmark = pytest.mark.django_db
 
 #: Of each kind of patient how many there are, and the rows of one: ward, cost, day.
 PATIENTS = [

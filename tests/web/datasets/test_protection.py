@@ -1,7 +1,5 @@
 """Whom epsilon protects: declared once, changed freely until a budget is asked for, and fixed from then on."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import uuid
@@ -20,8 +18,6 @@ from tests.web.conftest import COLUMNS, CSV
 from tests.web.datasets.conftest import ask_for
 from tests.web.pages import body, field_value, words
 from tests.web.past_the_guards import lift
-
-pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """The same people in another dress are shown to the reviewer of a budget, and to nobody else."""
 
-from __future__ import annotations
-
 import random
 
 import pytest
@@ -13,8 +11,6 @@ from releases.models import Dataset, Fingerprint
 from tests.web.datasets.conftest import ask_for
 from tests.web.pages import words
 from tests.web.undoing import undone
-
-pytestmark = pytest.mark.django_db
 
 HEADER = ["person", "age", "sex", "town", "wage"]
 

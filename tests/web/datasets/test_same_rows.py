@@ -1,7 +1,5 @@
 """The very same rows of two people: one budget, by the act of a reviewer without a stake, and by nothing else."""
 
-from __future__ import annotations
-
 import uuid
 from datetime import timedelta
 
@@ -18,8 +16,6 @@ from tests.web.conftest import COLUMNS, person
 from tests.web.datasets.conftest import ask_for
 from tests.web.pages import body, masked, words
 from tests.web.undoing import undone
-
-pytestmark = pytest.mark.django_db
 
 #: Of so many people that the same rows are evidence of the same people, in the file and as they are counted.
 CSV = b"person,age,sex\n" + b"".join(

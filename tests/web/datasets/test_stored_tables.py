@@ -1,7 +1,5 @@
 """Stored tables: read only as they were stored, by a database that reaches nothing else, and readable by nobody."""
 
-from __future__ import annotations
-
 import io
 import os
 import stat
@@ -25,7 +23,7 @@ from releases.services.datasets import table_path
 from releases.storage import private_files, scratch
 from releases.worker import runner
 
-pytestmark = [pytest.mark.django_db, pytest.mark.confined]
+pytestmark = pytest.mark.confined
 
 
 def path_of(dataset):

@@ -1,7 +1,5 @@
 """Next year's table: what another one declares is taken in one step, and what differs is said."""
 
-from __future__ import annotations
-
 import re
 import uuid
 from decimal import Decimal
@@ -17,8 +15,6 @@ from releases.models import AuditEvent, Dataset
 from tests.web.conftest import COLUMNS
 from tests.web.datasets.conftest import ask_for
 from tests.web.pages import body, words
-
-pytestmark = pytest.mark.django_db
 
 PERSON = PrivacyUnit(kind="person", id_column="person", max_rows=3)
 NEXT = b"person,age,town\np1,30,Graz\np2,40,Wien\n"

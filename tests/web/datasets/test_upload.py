@@ -1,7 +1,5 @@
 """Uploading a table: what is taken, what is refused and in which words, and how many and how large one may have."""
 
-from __future__ import annotations
-
 import duckdb
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -16,8 +14,6 @@ from releases.services.datasets import table_path
 from releases.services.uploads import Room
 from tests.web.conftest import CSV
 from tests.web.pages import body, field_value, words
-
-pytestmark = pytest.mark.django_db
 
 URL = "/datasets/new/"
 #: Another table of the very same size.

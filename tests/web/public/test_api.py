@@ -1,7 +1,5 @@
 """The REST API: the same services as the pages, for programs that show a token."""
 
-from __future__ import annotations
-
 import json
 import re
 import uuid
@@ -20,8 +18,6 @@ from releases.models import TokenScope as Scope
 from releases.publication.archive import download_names
 from tests.web.conftest import COLUMNS, CSV, person
 from tests.web.pages import words
-
-pytestmark = pytest.mark.django_db
 
 SCHEMA = {"version": 1, "unit": {"kind": "row"}, "neighbours": "add_remove", "columns": COLUMNS}
 WORKLOAD = {"version": 1, "queries": [{"marginals": 1}]}

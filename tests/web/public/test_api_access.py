@@ -1,7 +1,5 @@
 """Every operation of the API, called by everybody: who may read what, and who may change what."""
 
-from __future__ import annotations
-
 import json
 import uuid
 
@@ -18,8 +16,6 @@ from tests.web.shared.test_access import PEOPLE, seen, snapshot, unseen_login, w
 from tests.web.undoing import undone
 
 __all__ = ["world"]
-
-pytestmark = pytest.mark.django_db
 
 KEY = str(uuid.uuid4())
 #: A program without a token, and one of somebody signed in.

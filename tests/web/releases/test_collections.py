@@ -1,7 +1,5 @@
 """Several questions planned, released and read together: one epsilon, one bound, a charge for each."""
 
-from __future__ import annotations
-
 import re
 import uuid
 from fractions import Fraction
@@ -20,7 +18,7 @@ from releases.questions.together import PartAsked, statistics_together
 from tests.web.pages import body, field_value, link, words
 from tests.web.releases.conftest import charges
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_worker")]
+pytestmark = pytest.mark.usefixtures("no_worker")
 
 E12 = 10**12
 COUNTS = {"version": 1, "queries": [{"marginal": ["sex"]}]}

@@ -1,7 +1,5 @@
 """Workloads: saved from a draft, edited version by version, shared, and asked of other datasets."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -13,8 +11,6 @@ from releases.engine.errors import InvalidInput
 from releases.models import AuditEvent, Release, Workload
 from tests.web.conftest import COLUMNS, CSV, give
 from tests.web.pages import field_value, link, words
-
-pytestmark = pytest.mark.django_db
 
 AGE, SEX = COLUMNS
 TABLES = {"version": 1, "queries": [{"marginal": ["age", "sex"]}, {"count": {"age": {"from": 25, "to": 45}}}]}

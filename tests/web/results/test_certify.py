@@ -1,7 +1,5 @@
 """Certifying a published release: planned, confirmed, charged, measured, shown beside it to those who may see both."""
 
-from __future__ import annotations
-
 import json
 import uuid
 
@@ -20,8 +18,6 @@ from releases.worker import runner
 from tests.web.conftest import COLUMNS, CSV, WORKLOAD, rows_of
 from tests.web.pages import body, field_value, link, words
 from tests.web.public.test_api import Program
-
-pytestmark = pytest.mark.django_db
 
 ASKED = {"epsilon": "0.05", "delta": "0", "beta": "0.05", "what": "synthetic rows"}
 EPSILON = 10**accountant.EPSILON_PLACES

@@ -1,8 +1,6 @@
 """A release whose rows were left out, by a column that was misread, is doubted before it is made public; where not all
 values of a column are numbers, its rows can be counted apart."""
 
-from __future__ import annotations
-
 import re
 
 import pyarrow.parquet
@@ -17,8 +15,6 @@ from releases.publication.readme import readme_text
 from releases.publication.receipt import counted_in_words, rules_that_drop
 from tests.web.conftest import COLUMNS, CSV
 from tests.web.pages import body, link
-
-pytestmark = pytest.mark.django_db
 
 #: Every age is written with a comma, so that none is a number.
 MISREAD = re.sub(rb",(\d\d),", rb',"\1,5",', CSV)

@@ -4,8 +4,6 @@ The whole walk from the upload to the queued release is made twice, with two tab
 page that anybody can see on the way must be the same byte for byte, but for identifiers, times and tokens.
 """
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -18,8 +16,6 @@ from releases.models import Budget, BudgetRequest, Collection, Dataset, Release,
 from tests.web.conftest import COLUMNS, WORKLOAD
 from tests.web.pages import body, field_value, link, masked
 from tests.web.undoing import undone
-
-pytestmark = pytest.mark.django_db
 
 #: A number of people that stands nowhere else on the site.
 PEOPLE = 1237

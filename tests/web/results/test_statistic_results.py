@@ -1,7 +1,5 @@
 """A statistic's result page and file: what was chosen, what was paid for beside it, and weighted numbers."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -9,8 +7,6 @@ import pytest
 from releases.publication import files
 from tests.web.conftest import rows_of
 from tests.web.pages import body, link, words
-
-pytestmark = pytest.mark.django_db
 
 #: 150 of 200 people are 40: nothing here is in doubt at epsilon 100.
 CONTENT = b"age,sex\n" + b"40,male\n" * 150 + b"20,female\n" * 50

@@ -1,16 +1,12 @@
 """The threshold of review cannot be evaded by splitting: what one person releases of a budget without a review adds
 up, and the ledger decides it under its lock."""
 
-from __future__ import annotations
-
 import uuid
 
 import pytest
 
 from releases import services
 from releases.models import EntryKind, LedgerEntry, Organisation
-
-pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,5 @@
 """Every service that writes leaves an event in the audit log, with who did it; or is listed here with the reason."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from dataclasses import replace
@@ -26,8 +24,6 @@ from tests.web.conftest import COLUMNS, CSV, WORKLOAD
 from tests.web.pages import words
 from tests.web.services_called import functions_called
 from tests.web.steps import execute, rule, submit
-
-pytestmark = pytest.mark.django_db
 
 READS = """
     alike_by_columns all_connections all_missing certifiable check_upload column_fits columns_of_codebook

@@ -1,7 +1,5 @@
 """The ledger: what it grants, refuses, gives back and notices."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from dataclasses import replace
@@ -21,8 +19,6 @@ from releases.ledger import entries, high_water_marks, ledger, refusals
 from releases.models import Budget, EntryKind, LedgerEntry, RequestState
 from tests.web.past_the_guards import lift
 from tests.web.steps import again, charge, faults, rule, without_triggers
-
-pytestmark = pytest.mark.django_db
 
 E12 = 10**12
 

@@ -1,7 +1,5 @@
 """What is remembered outside the database: written before it is shown, never too low, obeyed where it knows more."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import re
@@ -20,8 +18,6 @@ from releases.publication import files
 from releases.worker import runner
 from tests.web.pages import words
 from tests.web.steps import execute, submit
-
-pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)

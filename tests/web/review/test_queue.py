@@ -1,7 +1,5 @@
 """What reviewers decide: budgets and releases that wait, by two of them where the rule says so, with reasons."""
 
-from __future__ import annotations
-
 import csv
 import io
 
@@ -28,8 +26,6 @@ from tests.web.pages import body, words
 from tests.web.past_the_guards import lift
 from tests.web.steps import again, faults, rule, submit
 from tests.web.undoing import rolled_back
-
-pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Nobody approves what they asked for, whatever it is, unless the site is told that one person does everything."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re
@@ -38,8 +36,6 @@ from tests.web.services_called import functions_called
 from tests.web.shared.test_access import snapshot
 from tests.web.steps import again, rule, submit
 from tests.web.undoing import undone
-
-pytestmark = pytest.mark.django_db
 
 OWN = "asked for it; somebody else has to approve it"
 ZCDP = {"delta": "0.000001", "policy": Policy.ZCDP, "reason": ""}

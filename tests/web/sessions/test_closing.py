@@ -1,7 +1,5 @@
 """Closing a session: a worker's work, under a lease, once, without a charge, and never at the price of an answer."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest
@@ -25,8 +23,6 @@ from releases.publication import files
 from releases.services import execution, session_closing
 from releases.worker import leases, runner
 from tests.web.steps import execute, faults
-
-pytestmark = pytest.mark.django_db
 
 WOMEN, MEN = {"sex": ["female"]}, {"sex": ["male"]}
 

@@ -1,7 +1,5 @@
 """Every address of the site, visited by everybody: who may see what, and who may change what."""
 
-from __future__ import annotations
-
 import re
 import uuid
 from urllib.parse import parse_qs, urlsplit
@@ -18,8 +16,6 @@ from releases.publication.archive import download_names
 from releases.questions.together import PartAsked
 from tests.web.conftest import CSV
 from tests.web.pages import inline_code
-
-pytestmark = pytest.mark.django_db
 
 PEOPLE = ("nobody", "alice", "bob", "charlie", "sofia")
 #: Of what a request could have changed.

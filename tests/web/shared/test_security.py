@@ -1,7 +1,5 @@
 """What the browser is told to refuse, and how little each page weighs."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import re
@@ -17,8 +15,6 @@ from django.urls import reverse
 from releases import services
 from tests.stack import ROOT
 from tests.web.pages import body
-
-pytestmark = pytest.mark.django_db
 
 TEMPLATES = ROOT / "templates"
 ACCOUNT_PAGES = [

@@ -6,8 +6,6 @@ from the site's table of contents: one that is added is visited, or fails here b
 stake may see of a match is shown to differ, so that the comparison is known to see.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 import uuid
@@ -28,8 +26,6 @@ from releases.urls import urlpatterns
 from tests.web.conftest import COLUMNS, WORKLOAD, give, person
 from tests.web.pages import body, masked
 from tests.web.undoing import undone
-
-pytestmark = pytest.mark.django_db
 
 #: So many people that the same rows are evidence of the same people.
 TABLE = b"person,age,sex\n" + b"".join(

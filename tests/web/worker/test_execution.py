@@ -1,7 +1,5 @@
 """Running a charged release, step by step in one process: nothing before the charge, once, and never given back."""
 
-from __future__ import annotations
-
 import logging
 import uuid
 
@@ -13,8 +11,6 @@ from releases.services import execution
 from releases.worker import runner
 from tests.stack import ROOT
 from tests.web.steps import again, execute, submit
-
-pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
