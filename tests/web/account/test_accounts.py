@@ -50,15 +50,6 @@ def test_a_weak_password_is_refused(as_, alice):
         assert User.objects.get(pk=alice.pk).check_password(PASSWORD)
 
 
-@pytest.mark.parametrize("address", ["totp/activate/", "webauthn/add/"])
-def test_a_second_factor_is_set_up_after_the_password_is_given_again(client, alice, address):
-    sign_in(client)
-    asked = client.get(f"/accounts/2fa/{address}")
-    assert asked.url.startswith("/accounts/reauthenticate/")
-    page = client.post(asked.url, {"password": PASSWORD}, follow=True)
-    assert page.redirect_chain[-1][0] == f"/accounts/2fa/{address}"
-
-
 def test_the_admin_has_no_sign_in_of_its_own_that_passes_by_the_second_factor(client, sofia):
     assert client.get("/admin/login/?next=/admin/").url.startswith("/accounts/login/")
     client.post("/admin/login/", {"username": "sofia", "password": PASSWORD})

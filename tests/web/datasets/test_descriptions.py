@@ -61,13 +61,6 @@ def told(described, make_draft, carry_out):
     return release
 
 
-def test_a_release_shows_what_stood_when_it_was_made_and_nothing_written_since(told, as_, alice):
-    client, address = as_(alice), reverse("release_detail", args=[told.pk])
-    page = words(client.get(address))
-    for said, is_there in ((SAID, True), ("age at the interview", True), ("months", False), ("Hidden.", False)):
-        assert (said in page) is is_there
-
-
 def test_only_the_columns_a_release_is_about_are_described_in_it(described, make_draft, carry_out):
     services.codebooks.describe_dataset(dataset=described, notes={"sex": {"description": "as told"}})
     counts = carry_out(make_draft(described, {"marginal": ["sex"]}, epsilon="0.5"))

@@ -110,21 +110,6 @@ def counted_apart(half, make_draft, carry_out):
     )
 
 
-def counts_of(release):
-    answers = files.read_answers(files.folder_of(release))
-    return dict(zip(answers.column(1).to_pylist(), answers["estimate"].to_pylist(), strict=True))
-
-
-def test_rows_without_a_number_are_counted_in_a_bin_of_their_own(counted_apart):
-    release = counted_apart({"marginal": ["age"]})
-    counts = counts_of(release)
-    assert list(counts)[-1] == NO_NUMBER
-    assert sum(counts.values()) == pytest.approx(ROWS, abs=3)
-    assert counts[NO_NUMBER] == pytest.approx(ROWS / 2, abs=3)
-    assert rules_that_drop(release.result["receipt"]) == []
-    assert not result_page(release, wish=Wish()).is_all_near_zero
-
-
 def test_synthetic_rows_have_no_value_there_and_count_as_the_answers_do(counted_apart):
     release = counted_apart({"marginal": ["age", "sex"]}, mechanism="laplace-histogram")
     folder, schema = files.folder_of(release), Schema.from_json(release.result["receipt"]["schema"])

@@ -51,21 +51,6 @@ def test_a_refused_proposal_gives_no_answer_and_says_so(publish, show):
     assert "no answer" in words(show(release))
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "question", "answers", "shown"),
-    [
-        ("exponential-choice", {"most_common": "sex"}, ["male"], "<dt>Most common sex</dt><dd>male</dd>"),
-        ("noisy-max-choice", {"top": {"column": "sex", "k": 2}}, ["male", "female"], "<li>male</li><li>female</li>"),
-        ("exponential-range", {"range": {"column": "age", "inside": "0.9"}}, ["20", "40"], "<dd>20 to 40</dd>"),
-        ("above-threshold", {"threshold": {"counts": [MEN], "above": 100_000}}, ["below"], "None of the counts was"),
-    ],
-)
-def test_what_was_chosen_is_named_alone(publish, show, mechanism, question, answers, shown):
-    release = publish(mechanism, question)
-    assert [row["answer"] for row in rows_of(release)] == answers
-    assert shown in body(show(release))
-
-
 # Survey weights
 
 

@@ -6,16 +6,15 @@ import uuid
 import pytest
 
 from releases import services
-from releases.models import EntryKind, LedgerEntry, Organisation
+from releases.models import EntryKind, LedgerEntry
+from tests.web.steps import rule
+
+pytestmark = pytest.mark.usefixtures("no_worker")
 
 
 @pytest.fixture(autouse=True)
 def _threshold(dataset):
-    with pytest.MonkeyPatch.context() as patched:
-        for module in ("releases.services.releases", "releases.services.reviews"):
-            patched.setattr(f"{module}.enqueue", lambda release_id: None)
-        Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.5")
-        yield
+    rule(review_above="0.5")
 
 
 @pytest.fixture

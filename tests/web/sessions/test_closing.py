@@ -28,13 +28,9 @@ WOMEN, MEN = {"sex": ["female"]}, {"sex": ["male"]}
 
 
 @pytest.fixture(autouse=True)
-def sent():
+def sent(no_worker):
     """The releases that a worker was told of."""
-    told = []
-    with pytest.MonkeyPatch.context() as patched:
-        for module in ("releases", "execution", "session_closing"):
-            patched.setattr(f"releases.services.{module}.enqueue", told.append)
-        yield told
+    return no_worker
 
 
 @pytest.fixture

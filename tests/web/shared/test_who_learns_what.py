@@ -183,9 +183,8 @@ def bring(client, title, content):
 
 
 @pytest.fixture
-def world(people, group, as_, make_draft, monkeypatch):
+def world(people, group, as_, make_draft, no_worker):
     """Her table with a budget, a queued release and a draft; his table with a request that waits."""
-    monkeypatch.setattr("releases.services.releases.enqueue", lambda release_id: None)
 
     def build(hers, his, uploader, *, hers_first=True):
         alice, rita, sofia, owner = (people[name] for name in ("alice", "rita", "sofia", uploader))

@@ -12,10 +12,7 @@ from releases.worker import runner
 from tests.stack import ROOT
 from tests.web.steps import again, execute, submit
 
-
-@pytest.fixture(autouse=True)
-def _no_messages(monkeypatch):
-    monkeypatch.setattr(execution, "enqueue", lambda release_id: None)
+pytestmark = pytest.mark.usefixtures("no_worker")
 
 
 @pytest.fixture
