@@ -1,5 +1,6 @@
 """The very same rows of two people: one budget, by the act of a reviewer without a stake, and by nothing else."""
 
+import uuid
 from datetime import timedelta
 
 import pytest
@@ -119,6 +120,7 @@ def test_an_owner_hears_of_it_only_when_such_a_reviewer_asks(dataset, ask, alice
     heard = Notice.objects.filter(person=alice, title__startswith="A reviewer asks")
     assert not heard.exists()
     assert decide(as_(sofia), request, f"consent:{dataset.pk}").status_code == 400
+    assert decide(as_(sofia), request, f"consent:{uuid.uuid4()}", "Of which table?").status_code == 400
     assert not heard.exists()
     asking = "Is charlie one of yours?"
     assert decide(as_(sofia), request, f"consent:{dataset.pk}", asking).status_code == 302

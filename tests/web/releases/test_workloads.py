@@ -53,6 +53,19 @@ def make_other(alice, group, upload_file):
 # Saving
 
 
+def test_a_draft_s_questions_are_saved_under_a_name(draft, as_, alice, group):
+    typed = {"name": " Yearly tables ", "description": "For the yearbook.", "group": group.pk}
+    as_(alice).post(link("save_workload", draft), typed)
+    saved = Workload.objects.get()
+    assert (saved.name, saved.description) == ("Yearly tables", "For the yearbook.")
+    assert (saved.owner, saved.group) == (alice, group)
+    assert saved.latest.questions == draft.workload
+    assert [each["name"] for each in saved.latest.columns] == ["age", "sex"]
+    draft.refresh_from_db()
+    assert draft.workload_version == saved.latest
+    assert AuditEvent.objects.get(action="save").detail == "version 1, shared with Survey team"
+
+
 def test_nothing_is_saved_for_a_group_of_others_or_from_a_draft_without_questions(dataset, draft, alice):
     with pytest.raises(InvalidInput, match="must be one that you belong to"):
         save(draft, "Mine", alice, group=Group.objects.create(name="Board"))
