@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import template
+from django.forms import BoundField
 from django.urls import reverse
 from django.utils.html import format_html
 
@@ -33,3 +34,9 @@ def site_link(context: Any, name: str, title: str, *beginnings: str) -> str:
     is_here = path.startswith(beginnings) if beginnings else path == address
     here = format_html(' aria-current="{}"', "page") if is_here else ""
     return format_html('<a href="{}"{}>{}</a>', address, here, title)
+
+
+@register.filter
+def hidden_again(field: BoundField) -> str:
+    """A field that also shows elsewhere on the page, hidden and without the identifier that the other has."""
+    return field.as_hidden(attrs={"id": False})

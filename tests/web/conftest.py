@@ -19,12 +19,13 @@ from django.urls import reverse
 
 from releases import services
 from releases.engine.accounting.filters import Policy
-from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
+from releases.engine.domain.privacy import PrivacyUnit
 from releases.models import HeldRole, Upload, UploadState
 from releases.notifications import messages
 from releases.publication import files
 from tests.web import recordings
 from tests.web.pages import inline_code
+from tests.web.steps import ask_for, protect
 
 CSV = b"person,age,sex\n" + b"".join(
     f"p{i},{18 + (i * 7) % 48},{'female' if i % 3 else 'male'}\n".encode() for i in range(200)
@@ -154,8 +155,8 @@ def read_uploads(db):
 
 
 @pytest.fixture(autouse=True)
-def _empty_cache():
-    """What is set up from a recording has the same identifier in every test."""
+def _empty_cache(db):
+    """Every web test may use the database; and what is set up from a recording has the same identifier in each."""
     cache.clear()
 
 
@@ -178,14 +179,10 @@ def make_dataset(alice, group, upload_file, once):
                 owner=owner, title="Survey", source=upload_file(content), group=group
             )
             services.datasets.declare_universe(dataset=dataset, columns=COLUMNS, by=owner)
-            services.datasets.declare_protection(
-                dataset=dataset, unit=unit or PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=owner
-            )
+            protect(dataset, owner, unit=unit or PrivacyUnit())
             if epsilon:
                 reviewer = sofia or reviewers().first() or person("grantor", "reviewer")
-                asked = services.budgets.request_budget(
-                    dataset=dataset, epsilon=epsilon, delta=delta, policy=policy, reason="", by=owner
-                )
+                asked = ask_for(dataset, owner, epsilon, delta=delta, policy=policy)
                 services.budgets.approve_request(request=asked, by=reviewer)
                 dataset.refresh_from_db()
             return dataset
@@ -262,6 +259,19 @@ def carry_out(alice):
 
 
 @pytest.fixture
+def until_it_ends(settings):
+    """Every attempt at a release fails."""
+
+    def run(release):
+        for _ in range(settings.MAX_ATTEMPTS):
+            assert not services.execution.execute_release(release_id=release.pk)
+        release.refresh_from_db()
+        return release
+
+    return run
+
+
+@pytest.fixture
 def make_sheet(as_, alice):
     """A page of alice's that learns something of a column: what she types there, unless a test types something else."""
 
@@ -286,10 +296,7 @@ def columns_page(client, dataset, learned=None):
 @pytest.fixture
 def asked(make_dataset, alice):
     """A request for a budget that waits for a reviewer."""
-    dataset = make_dataset(epsilon="")
-    return services.budgets.request_budget(
-        dataset=dataset, epsilon="3", delta="0.000001", policy=Policy.ZCDP, reason="For the yearbook.", by=alice
-    )
+    return ask_for(make_dataset(epsilon=""), alice, reason="For the yearbook.")
 
 
 @pytest.fixture
@@ -363,10 +370,13 @@ def rows_of(release, name="answers.csv") -> list[dict[str, str]]:
 
 @pytest.fixture
 def no_worker():
-    """Nothing that is submitted is sent to a worker; patched by itself, so that recordings are still played."""
+    """No worker is told of a release; those that one would be told of. Patched by itself, so that recordings are still
+    played."""
+    told = []
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("releases.services.releases.enqueue", lambda release_id: None)
-        yield
+        for module in ("releases", "reviews", "execution", "session_closing", "restoring"):
+            patched.setattr(f"releases.services.{module}.enqueue", told.append)
+        yield told
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Writing past the triggers, as somebody with the database's own account could."""
 
-from __future__ import annotations
-
 from django.db import connection
 
 #: On PostgreSQL one trigger guards a budget's row.

@@ -1,6 +1,4 @@
-"""Steps of web tests: to charge, submit, carry out, audit, and to read a row again."""
-
-from __future__ import annotations
+"""Steps of web tests: to protect, ask, charge, submit, carry out, audit, and to read a row again."""
 
 import uuid
 from fractions import Fraction
@@ -9,6 +7,7 @@ from django.db import connection
 
 from releases import services
 from releases.engine.accounting.events import PureEvent
+from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.ledger import ledger, verification
 from releases.models import Budget, Dataset, Organisation
@@ -16,6 +15,16 @@ from tests.web.past_the_guards import lift
 
 #: What the datasets of the web tests protect.
 ROW = {"unit": PrivacyUnit(), "neighbours": NeighbouringRelation.ADD_REMOVE}
+
+
+def protect(dataset, by=None, **otherwise):
+    services.datasets.declare_protection(dataset=dataset, by=by, **(ROW | otherwise))
+
+
+def ask_for(dataset, by, epsilon="3", **more):
+    """A request for a budget."""
+    given = {"epsilon": epsilon, "delta": "0.000001", "policy": Policy.ZCDP, "reason": ""} | more
+    return services.budgets.request_budget(dataset=dataset, by=by, **given)
 
 
 def charge(of, cost, by, *, delta=Fraction(0), key=None):

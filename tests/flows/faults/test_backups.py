@@ -1,7 +1,5 @@
 """Backups, as the documentation says: made, put back, and nothing done since is done, spent or given back again."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import textwrap

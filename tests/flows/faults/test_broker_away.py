@@ -1,7 +1,5 @@
 """With Redis away, whoever submits is not kept waiting: the row is the truth, and the message only a hint."""
 
-from __future__ import annotations
-
 import socket
 import textwrap
 

@@ -1,7 +1,5 @@
 """A worker killed in mid-run: after a restart there is one published result, under one charge."""
 
-from __future__ import annotations
-
 import uuid
 from signal import SIGKILL
 

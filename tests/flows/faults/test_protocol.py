@@ -1,7 +1,5 @@
 """The protocol of a release under everything that can go wrong: one charge, one output, nothing lost."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Many processes at one budget or one survey: exactly what fits is granted, and nobody sees an error."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest

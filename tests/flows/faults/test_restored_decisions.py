@@ -1,8 +1,6 @@
 """After a restored backup, however it was put back: nothing revoked is valid again, nothing lost is spent again, and
 nothing unsettled goes on until a reviewer has looked."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 

@@ -1,7 +1,5 @@
 """Tests of the ledger, surveys, strange input and text in JSON, again on PostgreSQL."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

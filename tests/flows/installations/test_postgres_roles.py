@@ -1,7 +1,5 @@
 """The documentation's two roles on a real PostgreSQL: the site's own cannot alter the ledger, and can do its work."""
 
-from __future__ import annotations
-
 import re
 import uuid
 

@@ -3,8 +3,6 @@
 `at_0021` holds such a database's tables, for SQLite and for PostgreSQL as its old migrations made them, and some rows.
 """
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The whole way through the site in Chromium: from an uploaded file to a public release, as people go it."""
 
-from __future__ import annotations
-
 import csv
 import json
 import zlib

@@ -1,7 +1,5 @@
 """An analyst in somebody else's live session and a reviewer at their desk, in Chromium, by keyboard alone."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import expect
 

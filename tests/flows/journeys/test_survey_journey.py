@@ -1,7 +1,5 @@
 """A survey in Chromium: put together, answered on telephones, closed and read; what leaves a respondent's browser."""
 
-from __future__ import annotations
-
 import json
 from urllib.parse import parse_qs
 

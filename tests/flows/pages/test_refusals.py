@@ -1,7 +1,5 @@
 """Pages that refuse, on a telephone, in light and in dark: nothing sticks out, and axe finds nothing."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import expect
 
@@ -19,15 +17,9 @@ WORLD = (
     withdrawn.refresh_from_db()
     services.releases.make_public(release=withdrawn)
     services.releases.withdraw_release(release=withdrawn)
-    dear = draft(dataset, epsilon="20")
-    answer = {{"withdrawn": str(withdrawn.pk), "dear": str(dear.pk), "dataset": str(dataset.pk)}}
+    answer = {{"withdrawn": str(withdrawn.pk)}}
 """
 )
-#: To be formatted with the dataset: most of its budget is spent elsewhere.
-SPEND = """
-    other = draft(Dataset.objects.get(pk={dataset!r}), epsilon="15")
-    services.releases.submit_release(release=other, key=uuid.uuid4(), by=other.dataset.owner, send=False)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -81,18 +73,6 @@ def test_a_public_release_that_was_withdrawn(window, world):
     assert nobody.page.goto(f"/releases/{world['withdrawn']}/").status == 410
     nobody.reads("This release was public and was withdrawn")
     nobody.look("410")
-
-
-def test_a_charge_that_is_refused(window, world, installation):
-    alice = window("alice")
-    alice.page.goto(f"/releases/{world['dear']}/confirm/")
-    alice.heading("Confirm the release")
-    installation.run(SPEND.format(dataset=world["dataset"]))
-    with alice.page.expect_navigation() as sent:
-        alice.press("Spend and release")
-    assert sent.value.status == 409
-    alice.reads("Nothing was charged.")
-    alice.look("409, charge")
 
 
 def test_a_form_of_whoever_was_signed_out_while_typing(window, installation, tmp_path):

@@ -1,7 +1,5 @@
 """Signing in and out, passwords, second factors: in the site's look and closed to strangers."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -16,8 +14,6 @@ from releases.checks import roles_are_known
 from releases.models import AuditEvent, Role
 from tests.web.conftest import PASSWORD
 from tests.web.pages import body, words
-
-pytestmark = pytest.mark.django_db
 
 
 def sign_in(client, login="alice", password=PASSWORD, **more):
@@ -52,15 +48,6 @@ def test_a_weak_password_is_refused(as_, alice):
         given = {"oldpassword": PASSWORD, "password1": password, "password2": password}
         as_(alice).post("/accounts/password/change/", given)
         assert User.objects.get(pk=alice.pk).check_password(PASSWORD)
-
-
-@pytest.mark.parametrize("address", ["totp/activate/", "webauthn/add/"])
-def test_a_second_factor_is_set_up_after_the_password_is_given_again(client, alice, address):
-    sign_in(client)
-    asked = client.get(f"/accounts/2fa/{address}")
-    assert asked.url.startswith("/accounts/reauthenticate/")
-    page = client.post(asked.url, {"password": PASSWORD}, follow=True)
-    assert page.redirect_chain[-1][0] == f"/accounts/2fa/{address}"
 
 
 def test_the_admin_has_no_sign_in_of_its_own_that_passes_by_the_second_factor(client, sofia):

@@ -1,22 +1,16 @@
 """Notices: who is told what, once, on their page and by e-mail; never anything that was not public or paid for."""
 
-from __future__ import annotations
-
 import smtplib
 
-import pytest
 from django.core import mail
 from django.urls import reverse
 
 from releases import services
-from releases.engine.accounting.filters import Policy
 from releases.models import LedgerEntry, Notice
 from releases.notifications import messages as notices
 from tests.web.conftest import give, person
 from tests.web.pages import words
-from tests.web.steps import execute, rule, submit
-
-pytestmark = pytest.mark.django_db
+from tests.web.steps import ask_for, execute, rule, submit
 
 
 def sent():
@@ -24,12 +18,6 @@ def sent():
     found = [(message.to, message.subject) for message in mail.outbox]
     mail.outbox.clear()
     return found
-
-
-def ask(dataset, alice):
-    return services.budgets.request_budget(
-        dataset=dataset, epsilon="3", delta="0.000001", policy=Policy.ZCDP, reason="secret plans", by=alice
-    )
 
 
 def test_a_request_is_told_to_everybody_who_may_review_and_to_the_organisation(
@@ -40,7 +28,7 @@ def test_a_request_is_told_to_everybody_who_may_review_and_to_the_organisation(
     person("gone", "reviewer", is_active=False)
     dataset = make_dataset(epsilon="")
     with worker_round():
-        request = ask(dataset, alice)
+        request = ask_for(dataset, alice, reason="secret plans")
     assert reverse("budget_request", args=[request.pk]) in mail.outbox[0].body
     assert "secret plans" not in mail.outbox[0].body
     assert sent() == [
@@ -55,7 +43,7 @@ def test_only_the_chosen_group_is_told_and_never_the_person_who_asked(
     for member in (alice, bob):
         give(member, "reviewer")
     with worker_round():
-        ask(make_dataset(epsilon=""), alice)
+        ask_for(make_dataset(epsilon=""), alice)
     assert [to for to, _ in sent()] == [[bob.email]]
 
 
@@ -64,15 +52,6 @@ def test_what_is_decided_no_longer_asks_the_reviewers(sofia, asked):
     services.budgets.deny_request(request=asked, by=sofia, note="No.")
     assert not Notice.objects.for_home(sofia).exists()
     assert not Notice.objects.filter(person=sofia, sent_at=None).exists(), "no e-mail asks for what is decided"
-
-
-def test_the_curator_is_told_what_was_decided_and_why(asked, alice, sofia, worker_round):
-    with worker_round():
-        services.budgets.ask_back_request(request=asked, by=sofia, note="Why?")
-    message = mail.outbox[-1]
-    assert message.to == [alice.email]
-    assert message.subject == "Returned with a question: a budget of epsilon 3 for Survey"
-    assert "The reviewer wrote: Why?" in message.body
 
 
 def test_a_release_that_failed_is_told_once_and_at_the_end_only(queued, alice, worker_round, monkeypatch, settings):

@@ -1,7 +1,5 @@
 """Who guesses passwords is held back, and keeps nobody else out; with the shared cache, and while it is away."""
 
-from __future__ import annotations
-
 import json
 import logging
 import socket
@@ -16,8 +14,6 @@ from releases.models import AuditEvent
 from releases.storage import caches as own
 from tests.web.conftest import PASSWORD
 from tests.web.pages import words
-
-pytestmark = pytest.mark.django_db
 
 HELD_BACK = "Too many failed attempts to sign in."
 HOME, CAFE = "192.0.2.1", "198.51.100.7"

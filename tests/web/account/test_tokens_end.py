@@ -1,7 +1,5 @@
 """Tokens end with the password, and making one takes showing again who one is."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -15,8 +13,6 @@ from releases import services
 from releases.models import ApiToken, AuditEvent
 from tests.web.conftest import PASSWORD
 from tests.web.pages import words
-
-pytestmark = pytest.mark.django_db
 
 NEW = "an entirely different one"
 TWICE = {"password1": NEW, "password2": NEW}

@@ -11,8 +11,9 @@ import pytest
 
 from releases import services
 from releases.engine.accounting.filters import Policy
-from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
+from releases.engine.domain.privacy import PrivacyUnit
 from releases.publication import files
+from tests.web.steps import ask_for, protect
 
 #: Needs escaping wherever it is written into a URL.
 PASSWORD = "p@ss:w/o#r?d %41"
@@ -85,23 +86,15 @@ def register(clinic, register_of):
     return lambda table="ward.patients", **given: register_of(table, connection="clinic", **given)
 
 
-def ask_for(dataset, by, epsilon):
-    """A request for a budget."""
-    return services.budgets.request_budget(
-        dataset=dataset, epsilon=epsilon, delta="0", policy=Policy.PURE, reason="", by=by
-    )
-
-
 @pytest.fixture
 def prepare(alice, sofia):
     """What a release of a dataset wants: columns, protection and a budget."""
 
     def prepared(dataset, columns, *, unit=None, epsilon="100"):
         services.datasets.declare_universe(dataset=dataset, columns=columns, by=alice)
-        services.datasets.declare_protection(
-            dataset=dataset, unit=unit or PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=alice
-        )
-        services.budgets.approve_request(request=ask_for(dataset, alice, epsilon), by=sofia)
+        protect(dataset, alice, unit=unit or PrivacyUnit())
+        asked = ask_for(dataset, alice, epsilon, delta="0", policy=Policy.PURE)
+        services.budgets.approve_request(request=asked, by=sofia)
         dataset.refresh_from_db()
         return dataset
 
@@ -116,19 +109,6 @@ def queue(make_queued):
         return make_queued(dataset, {"marginal": ["sex"]}, epsilon=epsilon)
 
     return queued
-
-
-@pytest.fixture
-def until_it_ends(settings):
-    """Every attempt at a release fails."""
-
-    def run(release):
-        for _ in range(settings.MAX_ATTEMPTS):
-            assert not services.execution.execute_release(release_id=release.pk)
-        release.refresh_from_db()
-        return release
-
-    return run
 
 
 def counted(release):

@@ -1,7 +1,5 @@
 """Tables in databases: chosen from a list, counted where they are, with one budget for all that they will ever hold."""
 
-from __future__ import annotations
-
 import io
 import uuid
 from dataclasses import replace
@@ -14,15 +12,17 @@ from django.db import connection as site
 from django.urls import reverse
 
 from releases import checks, services
+from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.errors import InvalidInput
 from releases.models import Dataset, Ending, EntryKind, LedgerEntry, ReleaseState
 from releases.services.connections import Unavailable
 from releases.services.release_inputs import Refusal
 from tests.web.conftest import COLUMNS, write_json
-from tests.web.databases.conftest import OTHERWISE, PASSWORD, PATIENTS, ask_for, counted, counted_in
+from tests.web.databases.conftest import OTHERWISE, PASSWORD, PATIENTS, counted, counted_in
+from tests.web.steps import ask_for, protect
 
-pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
+pytestmark = pytest.mark.postgres
 
 WORKLOAD = {"version": 1, "queries": [{"marginal": ["sex"]}]}
 PERSON = PrivacyUnit(kind="person", id_column="person", max_rows=3)
@@ -65,10 +65,6 @@ def males(release):
 
 def entries(kind):
     return LedgerEntry.objects.filter(kind=kind).count()
-
-
-def protect(dataset, by, neighbours=NeighbouringRelation.ADD_REMOVE):
-    services.datasets.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=neighbours, by=by)
 
 
 MALES = sum(sex == "male" for _, _, sex in PATIENTS)
@@ -128,8 +124,8 @@ def test_the_confined_process_reaches_a_database_and_its_refusals_name_no_secret
 def test_a_number_of_rows_that_comes_and_goes_is_never_public(register, make_dataset, alice):
     dataset, uploaded = register(), make_dataset(epsilon="")
     with pytest.raises(InvalidInput, match="add_remove for Patients, a table in a database"):
-        protect(dataset, alice, NeighbouringRelation.REPLACE)
-    protect(uploaded, alice, NeighbouringRelation.REPLACE)
+        protect(dataset, alice, neighbours=NeighbouringRelation.REPLACE)
+    protect(uploaded, alice, neighbours=NeighbouringRelation.REPLACE)
     with pytest.raises(InvalidInput, match="add_remove"):
         services.datasets.join_population(dataset=dataset, other=uploaded, by=alice)
 
@@ -242,7 +238,7 @@ def test_the_same_table_is_recognised_and_gets_no_budget_of_its_own(declared, re
     again = register(title="Patients again", owner=bob)
     services.datasets.declare_universe(dataset=again, columns=COLUMNS, by=bob)
     protect(again, bob)
-    asked = ask_for(again, bob, "1")
+    asked = ask_for(again, bob, "1", delta="0", policy=Policy.PURE)
     with pytest.raises(services.budgets.RowsKnown) as known:
         services.budgets.approve_request(request=asked, by=sofia)
     assert known.value.budgets == [first.budget]

@@ -1,7 +1,5 @@
 """Tables in a folder of Parquet files that the settings name."""
 
-from __future__ import annotations
-
 import os
 from datetime import date
 
@@ -16,8 +14,6 @@ from releases.services import reading
 from releases.services.connections import Unavailable
 from tests.web.conftest import COLUMNS
 from tests.web.databases.conftest import counted
-
-pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture

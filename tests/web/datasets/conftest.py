@@ -1,13 +1,10 @@
 """What the tests of datasets set up in the same way."""
 
-from __future__ import annotations
-
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
 from releases import services
-from releases.engine.accounting.filters import Policy
 from tests.web.conftest import CSV, give
 
 
@@ -37,12 +34,6 @@ def send(as_, alice):
 def fresh(ingest, group):
     """Shared with alice's group, nothing declared."""
     return ingest(group=group)
-
-
-def ask_for(dataset, by, epsilon="3", **more):
-    """A request for a budget."""
-    given = {"epsilon": epsilon, "delta": "0.000001", "policy": Policy.ZCDP, "reason": ""} | more
-    return services.budgets.request_budget(dataset=dataset, by=by, **given)
 
 
 def filled(*rows, **more):

@@ -1,14 +1,10 @@
 """Asking for a budget: what is asked, what is refused, and what waits."""
 
-from __future__ import annotations
-
 import pytest
 from django.urls import reverse
 
 from releases.models import Budget, BudgetRequest, LedgerEntry
 from tests.web.pages import field_value, words
-
-pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture

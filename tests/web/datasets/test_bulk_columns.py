@@ -1,15 +1,11 @@
 """Many columns at once: set for those that are ticked, filled in from a spreadsheet, opened one at a time."""
 
-from __future__ import annotations
-
 import pytest
 from django.urls import reverse
 
 from releases.models import AuditEvent, Dataset
 from tests.web.datasets.conftest import filled
 from tests.web.pages import chosen, field_value, words
-
-pytestmark = pytest.mark.django_db
 
 NAMES = ["person", "age", "sex", "wage"]
 FIELDS = ("kind", "date_format", "values", "outside", "catch_all", "missing_codes", "missing_rule", "missing_category")

@@ -1,7 +1,5 @@
 """The codebook in CSV: the same columns as in JSON, and mistakes named by line and field."""
 
-from __future__ import annotations
-
 import json
 import re
 from contextlib import suppress
@@ -101,7 +99,6 @@ CSVW_COLUMNS = [
 CSVW = {"@context": "http://www.w3.org/ns/csvw", "tables": [{"url": "a.csv", "tableSchema": {"columns": CSVW_COLUMNS}}]}
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("pasted", [{"resources": [{"schema": FRICTIONLESS}]}, CSVW])
 def test_a_codebook_in_a_format_that_others_write_is_declared_once_what_was_chosen_is_confirmed(paste, pasted):
     shown, dataset = paste(json.dumps(pasted))

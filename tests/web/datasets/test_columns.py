@@ -1,7 +1,5 @@
 """Declaring columns: by form, by codebook, and checked without being stored."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -13,8 +11,6 @@ from releases.models import Dataset
 from tests.web.conftest import COLUMNS, CSV
 from tests.web.datasets.conftest import filled
 from tests.web.pages import body, field_value, words
-
-pytestmark = pytest.mark.django_db
 
 #: Of a column's form.
 FIELDS = ("name", "kind", "values", "outside", "catch_all", "missing_codes", "missing_rule", "missing_category")
@@ -152,11 +148,7 @@ def test_a_codebook_of_somebody_else_s_dataset_is_not_there(charlie, other, inge
         assert as_(charlie).get(page, {"codebook": named}).status_code == 404
 
 
-def test_the_state_of_a_column_is_neither_declared_nor_asked_on_a_page(dataset, alice):
+def test_the_state_of_a_column_is_not_declared(dataset, alice):
     states = [each.state.to_json() for each in dataset.universe.attributes]
     with pytest.raises(InvalidInput, match="state_of"):
         services.datasets.declare_universe(dataset=dataset, columns=states, by=alice)
-    draft = services.releases.draft_release(dataset=dataset, by=alice)
-    asked = {"version": 1, "states": True, "queries": [{"marginals": 1}]}
-    with pytest.raises(InvalidInput, match="check of the columns"):
-        services.releases.set_questions(release=draft, workload=asked)

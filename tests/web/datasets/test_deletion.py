@@ -1,7 +1,5 @@
 """Wrong uploads: renaming a dataset, deleting one that nothing was charged for, and deleting the rows of any other."""
 
-from __future__ import annotations
-
 import uuid
 from pathlib import Path
 
@@ -12,8 +10,6 @@ from releases import services
 from releases.models import AuditEvent, Budget, BudgetRequest, Dataset, LedgerEntry, Notice, Organisation, Release
 from tests.web.conftest import CSV
 from tests.web.pages import words
-
-pytestmark = pytest.mark.django_db
 
 
 def table_file(settings, dataset):

@@ -1,7 +1,5 @@
 """Descriptions and units: typed beside the columns, published with a release as they stood, and no part of a plan."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -13,8 +11,6 @@ from releases.services.releases import plan_of
 from tests.web.conftest import CSV
 from tests.web.datasets.conftest import filled
 from tests.web.pages import field_value, words
-
-pytestmark = pytest.mark.django_db
 
 AGE = {"description": "age at the interview", "unit": "years"}
 SAID = "Everybody who lived in a household in 1996."
@@ -63,13 +59,6 @@ def told(described, make_draft, carry_out):
     notes = {"age": {"description": "secret plans", "unit": "months"}}
     services.codebooks.describe_dataset(dataset=described, notes=notes, description="Hidden.")
     return release
-
-
-def test_a_release_shows_what_stood_when_it_was_made_and_nothing_written_since(told, as_, alice):
-    client, address = as_(alice), reverse("release_detail", args=[told.pk])
-    page = words(client.get(address))
-    for said, is_there in ((SAID, True), ("age at the interview", True), ("months", False), ("Hidden.", False)):
-        assert (said in page) is is_there
 
 
 def test_only_the_columns_a_release_is_about_are_described_in_it(described, make_draft, carry_out):

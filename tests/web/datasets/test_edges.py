@@ -1,7 +1,5 @@
 """Edges as people write them: read as they are meant, or refused with what to type."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from itertools import pairwise
 

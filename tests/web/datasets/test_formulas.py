@@ -1,7 +1,5 @@
 """Columns that are made from others: declared by form and by codebook, and shown wherever the declaration is."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -14,8 +12,6 @@ from releases.publication import files
 from releases.services.release_inputs import Refusal
 from tests.web.datasets.conftest import filled
 from tests.web.pages import field_value, words
-
-pytestmark = pytest.mark.django_db
 
 ADULT = {"name": "adult", "kind": "categorical", "values": "true, false", "made": "1", "formula": "age >= 18"}
 READ = [{"name": "person"}, {"name": "age", "kind": "integer", "values": "0, 18, 110"}, {"name": "sex"}]

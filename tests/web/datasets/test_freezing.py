@@ -1,7 +1,5 @@
 """Freezing a budget stops what has not begun: queued releases wait, open sessions answer nothing new."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest
@@ -12,18 +10,13 @@ from releases.models import Audience, EntryKind, LedgerEntry, Release, ReleaseSt
 from releases.services import execution
 from releases.worker import runner
 
-pytestmark = pytest.mark.django_db
-
 WOMEN, MEN = {"sex": ["female"]}, {"sex": ["male"]}
 
 
 @pytest.fixture(autouse=True)
-def sent(monkeypatch):
+def sent(no_worker):
     """The releases that a worker was told of."""
-    told = []
-    for module in ("releases.services.releases", "releases.services.execution"):
-        monkeypatch.setattr(f"{module}.enqueue", told.append)
-    return told
+    return no_worker
 
 
 @pytest.fixture

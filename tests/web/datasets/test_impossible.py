@@ -1,7 +1,5 @@
 """Combinations that cannot occur: declared on a page, copied, published, and in no synthetic row."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -16,8 +14,6 @@ from releases.publication.same_rows import count_the_same_rows
 from releases.services.release_inputs import Refusal
 from tests.web.pages import body, link, words
 from tests.web.public.test_api import Program
-
-pytestmark = pytest.mark.django_db
 
 #: Four hundred rows, forty of them by mistake of married children.
 PEOPLE = b"age,sex,status,work\n" + b"".join(

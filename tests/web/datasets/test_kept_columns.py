@@ -1,16 +1,11 @@
 """Half-typed columns kept on the server: theirs alone, however wrong, until they are declared or discarded."""
 
-from __future__ import annotations
-
-import pytest
 from django.test import Client
 from django.urls import reverse
 
 from releases.models import AuditEvent, KeptColumns
 from tests.web.datasets.conftest import filled
 from tests.web.pages import body, chosen, field_value, words
-
-pytestmark = pytest.mark.django_db
 
 AGE = {"name": "age", "kind": "integer"}
 WRONG = [

@@ -20,8 +20,6 @@ from tests.web.conftest import columns_page
 from tests.web.datasets.conftest import filled
 from tests.web.pages import body, chosen, field_value
 
-pytestmark = pytest.mark.django_db
-
 WAGES = b"wage,age,sex\n" + b"".join(b"%d.50,30,%s\n" % (1200 + i, (b"female", b"male")[i % 2]) for i in range(400))
 WAGE = {"name": "wage", "type": "number", "edges": [0, 100_000], "decimals": 2}
 SEX = {"name": "sex", "type": "categorical", "categories": ["female", "male"]}

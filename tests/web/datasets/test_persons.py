@@ -1,7 +1,5 @@
 """Columns of one value a person: from the form to the released answers, and what readers are told of them."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -13,7 +11,7 @@ from django.urls import reverse
 
 from releases import services
 from releases.engine.accounting.filters import Policy
-from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
+from releases.engine.domain.privacy import PrivacyUnit
 from releases.engine.errors import InvalidInput
 from releases.ledger.verification import verify
 from releases.models import Dataset, Release
@@ -23,8 +21,7 @@ from releases.publication.archive import ARCHIVE
 from releases.questions.together import at_a_glance
 from tests.web.datasets.conftest import filled
 from tests.web.pages import as_words, body, words
-
-pytestmark = pytest.mark.django_db
+from tests.web.steps import ask_for, protect
 
 #: Of each kind of patient how many there are, and the rows of one: ward, cost, day.
 PATIENTS = [
@@ -78,9 +75,7 @@ def visits(declared, make_dataset, as_, alice, sofia):
     response = as_(alice).post(reverse("protection", args=[declared.pk]), sent)
     assert response.status_code == 302, words(response)
     declared.refresh_from_db()
-    asked = services.budgets.request_budget(
-        dataset=declared, epsilon="100", delta="0", policy=Policy.PURE, reason="", by=alice
-    )
+    asked = ask_for(declared, alice, "100", delta="0", policy=Policy.PURE)
     services.budgets.approve_request(request=asked, by=sofia)
     return Dataset.objects.get(pk=declared.pk)
 
@@ -204,8 +199,6 @@ def test_columns_of_persons_are_refused_where_a_row_is_protected(declared, alice
     assert said in words(response)
     columns = declared.declared
     services.datasets.declare_universe(dataset=declared, columns=columns[:3], by=alice)
-    services.datasets.declare_protection(
-        dataset=declared, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=alice
-    )
+    protect(declared, alice)
     with pytest.raises(InvalidInput, match="have one value a person"):
         services.datasets.declare_universe(dataset=declared, columns=columns, by=alice)

@@ -1,7 +1,5 @@
 """Who works on a table beside its owner, and which tables are about the same people and spend from one budget."""
 
-from __future__ import annotations
-
 import pytest
 from django.contrib.auth.models import Group
 from django.urls import reverse
@@ -13,8 +11,6 @@ from releases.ledger import refusals
 from releases.models import Budget
 from tests.web.conftest import COLUMNS, CSV
 from tests.web.pages import body
-
-pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture

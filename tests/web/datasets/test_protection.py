@@ -1,7 +1,5 @@
 """Whom epsilon protects: declared once, changed freely until a budget is asked for, and fixed from then on."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import uuid
@@ -17,11 +15,9 @@ from releases.engine.errors import InvalidInput
 from releases.ledger import ledger, refusals, verification
 from releases.models import Budget, BudgetRequest, Dataset, LedgerEntry, Release
 from tests.web.conftest import COLUMNS, CSV
-from tests.web.datasets.conftest import ask_for
 from tests.web.pages import body, field_value, words
 from tests.web.past_the_guards import lift
-
-pytestmark = pytest.mark.django_db
+from tests.web.steps import ask_for, protect
 
 
 @pytest.fixture
@@ -140,9 +136,7 @@ def test_a_release_that_waits_fixes_the_protection_at_every_door(waiting, as_, a
         assert b"Release 1 is awaiting review" in each.content
     dataset = Dataset.objects.get()
     assert (len(dataset.declared), dataset.budget.unit) == (2, {"kind": "row"})
-    services.datasets.declare_protection(
-        dataset=waiting.dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE
-    )
+    protect(waiting.dataset)
 
 
 def test_a_table_with_a_release_that_waits_joins_no_other_population(waiting, make_dataset):
@@ -208,9 +202,8 @@ def test_a_request_that_was_taken_back_grants_nothing_once_the_protection_was_ch
     assert LedgerEntry.objects.get().detail["unit"] == PERSON.to_json()
 
 
-def test_a_worker_runs_nothing_that_protects_something_else(queued, unread, monkeypatch):
+def test_a_worker_runs_nothing_that_protects_something_else(queued, unread, no_worker):
     promise_otherwise(neighbours=NeighbouringRelation.ADD_REMOVE)
-    monkeypatch.setattr("releases.services.execution.enqueue", lambda release_id: None)
     assert not services.execution.execute_release(release_id=queued.pk)
     queued.refresh_from_db()
     assert (queued.state, queued.result) == ("queued", None)

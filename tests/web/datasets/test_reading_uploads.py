@@ -1,7 +1,5 @@
 """Reading a received table, step by step in one process: once, whatever becomes of workers, and seen by its owner."""
 
-from __future__ import annotations
-
 import logging
 import os
 import threading
@@ -25,7 +23,7 @@ from releases.worker import leases
 from tests.web.conftest import CSV
 from tests.web.pages import words
 
-pytestmark = [pytest.mark.django_db, pytest.mark.confined]
+pytestmark = pytest.mark.confined
 
 RAGGED = b"a,b\n1,2\n3\n"
 

@@ -1,20 +1,15 @@
 """The same people in another dress are shown to the reviewer of a budget, and to nobody else."""
 
-from __future__ import annotations
-
 import random
 
 import pytest
 from django.urls import reverse
 
 from releases import services
-from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.models import Dataset, Fingerprint
-from tests.web.datasets.conftest import ask_for
 from tests.web.pages import words
+from tests.web.steps import ask_for, protect
 from tests.web.undoing import undone
-
-pytestmark = pytest.mark.django_db
 
 HEADER = ["person", "age", "sex", "town", "wage"]
 
@@ -52,10 +47,10 @@ def ask(ingest):
     """Somebody uploads a table, declares it and asks for a budget."""
 
     def asked(owner, content, title="His"):
-        dataset, add_remove = ingest(content, title, owner=owner), NeighbouringRelation.ADD_REMOVE
+        dataset = ingest(content, title, owner=owner)
         ages = {"name": "age", "type": "integer", "edges": [18, 40, 65]}
         services.datasets.declare_universe(dataset=dataset, columns=[ages])
-        services.datasets.declare_protection(dataset=dataset, unit=PrivacyUnit(), neighbours=add_remove)
+        protect(dataset)
         return ask_for(dataset, owner)
 
     return asked

@@ -1,7 +1,5 @@
 """The very same rows of two people: one budget, by the act of a reviewer without a stake, and by nothing else."""
 
-from __future__ import annotations
-
 import uuid
 from datetime import timedelta
 
@@ -10,16 +8,13 @@ from django.urls import reverse
 from django.utils import timezone
 
 from releases import services
-from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
+from releases.engine.domain.privacy import PrivacyUnit
 from releases.engine.errors import InvalidInput
 from releases.ledger import verification
 from releases.models import Budget, BudgetRequest, Dataset, EntryKind, LedgerEntry, Notice, Organisation
 from tests.web.conftest import COLUMNS, person
-from tests.web.datasets.conftest import ask_for
 from tests.web.pages import body, masked, words
-from tests.web.undoing import undone
-
-pytestmark = pytest.mark.django_db
+from tests.web.steps import ask_for, protect
 
 #: Of so many people that the same rows are evidence of the same people, in the file and as they are counted.
 CSV = b"person,age,sex\n" + b"".join(
@@ -34,11 +29,6 @@ def dataset(make_dataset):
 
 def join(request, budget, *, by, **more):
     return services.budgets.join_request(request=request, to=budget.pk, by=by, **more)
-
-
-def protect(dataset, by=None):
-    unit, neighbours = PrivacyUnit(), NeighbouringRelation.ADD_REMOVE
-    services.datasets.declare_protection(dataset=dataset, unit=unit, neighbours=neighbours, by=by)
 
 
 @pytest.fixture
@@ -123,31 +113,6 @@ def test_few_distinct_rows_are_no_evidence_and_give_no_hint(ingest, charlie, sof
     assert grants() == 3
 
 
-@pytest.mark.parametrize("stake", ["owner", "editor", "asker"])
-def test_a_reviewer_with_a_stake_in_the_other_table_is_shown_and_answered_the_same(
-    dataset, ask, group, charlie, as_, stake
-):
-    rita = person("rita", "reviewer", "curator")
-    rita.groups.add(group)
-    if stake == "owner":
-        Dataset.objects.filter(pk=dataset.pk).update(owner=rita)
-    if stake == "editor":
-        services.datasets.rename_dataset(dataset=dataset, title="Survey 2", by=rita)
-    if stake == "asker":
-        ask_for(dataset, rita, "4")
-    seen = []
-    for content in (CSV, CSV + b"p400,30,male\n"):
-        with undone():
-            request = ask(charlie, content=content)
-            services.fingerprints.take_fingerprints()
-            decisions = ("approve", f"join:{dataset.budget_id}", f"consent:{uuid.uuid4()}")
-            url = reverse("budget_request", args=[request.pk])
-            pages = [as_(rita).get(url), *(decide(as_(rita), request, each, "Why?") for each in decisions)]
-            seen.append([masked(f"{each.status_code} {body(each)}") for each in pages])
-            assert "You have a stake in tables with a budget of their own." in seen[-1][0]
-    assert seen[0] == seen[1]
-
-
 def test_an_owner_hears_of_it_only_when_such_a_reviewer_asks(dataset, ask, alice, charlie, sofia, as_):
     request = ask(charlie)
     services.fingerprints.take_fingerprints()
@@ -155,6 +120,7 @@ def test_an_owner_hears_of_it_only_when_such_a_reviewer_asks(dataset, ask, alice
     heard = Notice.objects.filter(person=alice, title__startswith="A reviewer asks")
     assert not heard.exists()
     assert decide(as_(sofia), request, f"consent:{dataset.pk}").status_code == 400
+    assert decide(as_(sofia), request, f"consent:{uuid.uuid4()}", "Of which table?").status_code == 400
     assert not heard.exists()
     asking = "Is charlie one of yours?"
     assert decide(as_(sofia), request, f"consent:{dataset.pk}", asking).status_code == 302
@@ -269,11 +235,6 @@ def test_a_table_that_is_declared_again_is_compared_again(dataset, ask, charlie,
     services.datasets.declare_universe(dataset=dataset, columns=COLUMNS[:1])
     with pytest.raises(services.budgets.RowsKnown):
         services.budgets.approve_request(request=request, by=sofia)
-
-
-def test_one_more_row_is_not_the_very_same(dataset, ask, charlie, sofia):
-    services.budgets.approve_request(request=ask(charlie, content=DISGUISED + b"x,30,male\n"), by=sofia)
-    assert grants() == 2
 
 
 def pages_of(client, mine):

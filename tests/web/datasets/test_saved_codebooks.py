@@ -1,7 +1,5 @@
 """Codebooks that fill in columns: saved under a name, by whom and for whom, and that of the file itself."""
 
-from __future__ import annotations
-
 import pytest
 from django.urls import reverse
 
@@ -9,8 +7,6 @@ from releases import services
 from releases.models import Codebook, Dataset
 from tests.engine.tables import formats
 from tests.web.pages import body, chosen, field_value, words
-
-pytestmark = pytest.mark.django_db
 
 
 def page_of(dataset):

@@ -1,7 +1,5 @@
 """Stored tables: read only as they were stored, by a database that reaches nothing else, and readable by nobody."""
 
-from __future__ import annotations
-
 import io
 import os
 import stat
@@ -25,7 +23,7 @@ from releases.services.datasets import table_path
 from releases.storage import private_files, scratch
 from releases.worker import runner
 
-pytestmark = [pytest.mark.django_db, pytest.mark.confined]
+pytestmark = pytest.mark.confined
 
 
 def path_of(dataset):
@@ -54,19 +52,6 @@ def hashed_by(monkeypatch):
     return hashed
 
 
-@pytest.fixture
-def fails(settings):
-    """Every attempt at a release fails, and so has the release."""
-
-    def run(release):
-        for _ in range(settings.MAX_ATTEMPTS):
-            assert not services.execution.execute_release(release_id=release.pk)
-        release.refresh_from_db()
-        return release.state == ReleaseState.FAILED
-
-    return run
-
-
 def kinds(release):
     return [each.kind for each in release.entries.order_by("sequence")]
 
@@ -87,9 +72,9 @@ def without_a_digest(dataset):
 
 
 @pytest.mark.parametrize("change", [replace_by_invented_rows, write_into, without_a_digest])
-def test_a_table_that_was_changed_is_not_released_and_the_charge_is_given_back(queued, fails, change, unread):
+def test_a_table_that_was_changed_is_not_released_and_the_charge_is_given_back(queued, until_it_ends, change, unread):
     change(queued.dataset)
-    assert fails(queued)
+    assert until_it_ends(queued).state == ReleaseState.FAILED
     assert kinds(queued) == [EntryKind.CHARGE, EntryKind.RETURN]
     assert {each.opened_at for each in Attempt.objects.all()} == {None}
     assert {each.failure for each in Attempt.objects.all()} == {"TableChanged"}
@@ -106,7 +91,9 @@ def test_a_session_answers_nothing_from_a_table_that_was_changed(session, datase
     assert not SessionAnswer.objects.exists()
 
 
-def test_a_table_that_is_changed_while_it_is_read_is_not_published_and_the_charge_stays(queued, fails, monkeypatch):
+def test_a_table_that_is_changed_while_it_is_read_is_not_published_and_the_charge_stays(
+    queued, until_it_ends, monkeypatch
+):
     run = runner.run
 
     def changed_meanwhile(*args, **kwargs):
@@ -115,7 +102,7 @@ def test_a_table_that_is_changed_while_it_is_read_is_not_published_and_the_charg
         return made
 
     monkeypatch.setattr(runner, "run", changed_meanwhile)
-    assert fails(queued)
+    assert until_it_ends(queued).state == ReleaseState.FAILED
     assert (queued.result, kinds(queued)) == (None, [EntryKind.CHARGE])
 
 

@@ -1,7 +1,5 @@
 """Next year's table: what another one declares is taken in one step, and what differs is said."""
 
-from __future__ import annotations
-
 import re
 import uuid
 from decimal import Decimal
@@ -15,10 +13,8 @@ from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.errors import InvalidInput
 from releases.models import AuditEvent, Dataset
 from tests.web.conftest import COLUMNS
-from tests.web.datasets.conftest import ask_for
 from tests.web.pages import body, words
-
-pytestmark = pytest.mark.django_db
+from tests.web.steps import ask_for, protect
 
 PERSON = PrivacyUnit(kind="person", id_column="person", max_rows=3)
 NEXT = b"person,age,town\np1,30,Graz\np2,40,Wien\n"
@@ -130,9 +126,7 @@ def test_a_table_whose_budget_is_not_its_own_to_change_keeps_its_protection(
     source, following, ingest, alice, take, is_shared
 ):
     protected = ingest(b"age,sex\n1,f\n") if is_shared else following
-    services.datasets.declare_protection(
-        dataset=protected, unit=PrivacyUnit(), neighbours=NeighbouringRelation.REPLACE, by=alice
-    )
+    protect(protected, alice, neighbours=NeighbouringRelation.REPLACE)
     if is_shared:
         services.datasets.join_population(dataset=following, other=protected, by=alice)
     else:

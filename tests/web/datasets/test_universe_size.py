@@ -1,7 +1,5 @@
 """What the size of a universe means for each mechanism, as its own plan says it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from releases.engine.domain.schema import Schema

@@ -1,23 +1,16 @@
 """Uploading a table: what is taken, what is refused and in which words, and how many and how large one may have."""
 
-from __future__ import annotations
-
 import duckdb
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
 from releases import services
-from releases.engine.domain.schema import Schema
-from releases.engine.tables.query import TableCounts, open_table
 from releases.middleware import upload_limit
 from releases.models import Dataset, Upload
-from releases.services.datasets import table_path
 from releases.services.uploads import Room
 from tests.web.conftest import CSV
-from tests.web.pages import body, field_value, words
-
-pytestmark = pytest.mark.django_db
+from tests.web.pages import field_value, words
 
 URL = "/datasets/new/"
 #: Another table of the very same size.
@@ -37,26 +30,6 @@ def test_a_file_that_is_no_table_is_refused_beside_the_field_and_nothing_typed_i
         assert f"survey.csv: {message}" in words(response)
         assert field_value(response, "title") == "Survey 1996"
         assert not left_behind(settings)
-
-
-def test_what_only_the_whole_file_tells_is_told_on_the_upload_s_page(send, read_uploads, client, settings):
-    sent = send(b'a,b\n"secret person,12345\n')
-    read_uploads()
-    page = client.get(sent.url)
-    assert "Line 2 has a quoted value that does not end properly." in words(page)
-    assert "secret" not in body(page)
-    assert not left_behind(settings)
-
-
-def test_numbers_in_the_declared_signs_are_counted_right(send, read_uploads, opens_tables):
-    heights = ["1,59", "1,62", "1,70", "1,85", "2,01", "1.000,5", "1.70"]
-    german = ("größe;stadt\n" + "".join(f"{each};Köln\n" for each in heights)).encode("latin-1")
-    assert send(german, encoding="latin-1", decimal=",", thousands=".").status_code == 302
-    read_uploads()
-    column = {"name": "größe", "type": "number", "edges": [1.5, 1.6, 1.75, 1.9, 2.2, 2000], "decimals": 2}
-    schema = Schema.from_json({"version": 1, "columns": [{**column, "outside": "drop"}]})
-    counted = TableCounts(open_table(table_path(Dataset.objects.get())), schema).marginal(("größe",))
-    assert counted.tolist() == [1, 2, 1, 1, 1], "1.70 is no number here, 1.000,5 is"
 
 
 def test_a_parquet_zip_bomb_is_refused_before_it_unfolds(send, settings, tmp_path):

@@ -1,9 +1,6 @@
 """The REST API: the same services as the pages, for programs that show a token."""
 
-from __future__ import annotations
-
 import json
-import re
 import uuid
 from datetime import timedelta
 
@@ -20,8 +17,6 @@ from releases.models import TokenScope as Scope
 from releases.publication.archive import download_names
 from tests.web.conftest import COLUMNS, CSV, person
 from tests.web.pages import words
-
-pytestmark = pytest.mark.django_db
 
 SCHEMA = {"version": 1, "unit": {"kind": "row"}, "neighbours": "add_remove", "columns": COLUMNS}
 WORKLOAD = {"version": 1, "queries": [{"marginals": 1}]}
@@ -157,18 +152,6 @@ def test_a_program_that_cites_what_was_taken_back_learns_since_when_as_on_its_pa
         assert gone.status_code == 410
         assert gone.json()["message"].startswith("This release was public ")
         assert f"{timezone.now():%Y-%m-%d}" in gone.json()["message"]
-
-
-def test_a_dataset_s_budget_tells_what_is_spent_reserved_and_left(program, dataset, make_queued):
-    done, _ = make_queued(dataset, epsilon="0.5"), make_queued(dataset, epsilon="0.75")
-    assert services.execution.execute_release(release_id=done.pk)
-    budget = program.told(f"/datasets/{dataset.pk}")["budget"]
-    assert budget["epsilon"] == "2"
-    assert budget["spent"] == {"percent": 25.0, "epsilon": "0.5", "delta": "0", "rho": "0.122459331202"}
-    rho = budget["reserved"].pop("rho")
-    assert 0.75**2 / 3 < float(rho) < 0.75**2 / 2
-    assert budget["reserved"] == {"percent": 37.5, "epsilon": "0.75", "delta": "0"}
-    assert budget["left"] == {"percent": 37.5, "epsilon": "0.75", "delta": ""}
 
 
 # What is refused
@@ -332,12 +315,6 @@ def test_a_bad_value_is_answered_with_its_field_value_and_rule_and_keeps_nothing
         assert told.startswith(rule)
         assert answer.json()["message"].startswith(f"{field}: ")
         assert not Release.objects.exists()
-
-
-def test_what_a_service_refuses_is_409_with_its_words(program, dataset, make_draft):
-    answer = program.submit(make_draft(dataset, epsilon="3").pk)
-    assert answer.status_code == 409
-    assert {"3", "2"} <= set(re.findall(r"[\d.]*\d", answer.json()["message"]))
 
 
 def test_a_program_without_a_good_token_is_told_why_whatever_it_would_do(alice, draft):

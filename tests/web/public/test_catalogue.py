@@ -1,7 +1,5 @@
 """The front page and the catalogue."""
 
-from __future__ import annotations
-
 import csv
 from fractions import Fraction
 
@@ -13,8 +11,6 @@ from releases.models import Release
 from releases.planning.epsilon_meaning import highest_posterior
 from releases.publication import files
 from tests.web.pages import body, words
-
-pytestmark = pytest.mark.django_db
 
 
 def test_the_front_page_draws_the_newest_public_releases_from_their_files(public, client):

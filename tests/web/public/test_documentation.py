@@ -1,7 +1,5 @@
 """The documentation as pages of the site, with all that it leads to; and the comparison of four ways."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from urllib.parse import urldefrag, urljoin
@@ -75,7 +73,6 @@ def test_the_comparison_of_four_ways_in_docs_is_what_the_command_writes(tmp_path
     assert page in capsys.readouterr().out
 
 
-@pytest.mark.django_db
 def test_the_page_of_the_four_ways_begins_with_the_sample_s_numbers_and_refuses_what_breaks_a_rule(as_, charlie):
     ways, changed = as_(charlie), {NeighbouringRelation.REPLACE: "110", NeighbouringRelation.ADD_REMOVE: "55"}
     for neighbours, rows_changed in changed.items():

@@ -1,7 +1,5 @@
 """/healthz, /readyz and /metrics: what they say, to whom, and what they never say."""
 
-from __future__ import annotations
-
 import logging
 from datetime import timedelta
 
@@ -17,8 +15,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from releases import services
 from releases.middleware import probes
 from releases.models import AuditAction, AuditEvent, BudgetRequest, Release, ReleaseRequest, Session, Upload
-
-pytestmark = pytest.mark.django_db
 
 TOKEN = "a token of this test alone 0123456789"
 PARTS = ["database", "migrations", "broker", "cache", "marks"]

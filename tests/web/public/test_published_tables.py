@@ -1,7 +1,5 @@
 """Rows from tables that somebody else published: made at once from the files sent, and nothing is kept."""
 
-from __future__ import annotations
-
 import csv
 import io
 import zipfile
@@ -11,8 +9,6 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
 from releases.views.public import published_tables
-
-pytestmark = pytest.mark.django_db
 
 TOWNS = b"\xef\xbb\xbftown,age,count\nNorth,young,10\nNorth,old,30\nSouth,old,60\n"
 SEXES = b"sex\tage\tcount\nf\tyoung\t10\nf\told\t50\nm\told\t40\n"

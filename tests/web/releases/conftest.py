@@ -1,7 +1,5 @@
 """Drafts, and what they ask."""
 
-from __future__ import annotations
-
 import pytest
 from django.http import QueryDict
 

@@ -1,7 +1,5 @@
 """A check of the columns: what it costs, that it finds a misread column, and that nothing more is spent by default."""
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 
@@ -23,8 +21,6 @@ from releases.publication.column_checks import MOST_CHECKS, CheckedColumn, check
 from tests.web.conftest import CSV
 from tests.web.pages import link
 from tests.web.steps import execute, submit
-
-pytestmark = pytest.mark.django_db
 
 ROWS = CSV.count(b"\n") - 1
 #: Every age is written with a comma, so that none is a number.

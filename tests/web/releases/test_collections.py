@@ -1,7 +1,5 @@
 """Several questions planned, released and read together: one epsilon, one bound, a charge for each."""
 
-from __future__ import annotations
-
 import re
 import uuid
 from fractions import Fraction
@@ -9,9 +7,7 @@ from fractions import Fraction
 import pytest
 
 from releases import services
-from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
-from releases.forms.collections import PartForm
 from releases.ledger import refusals
 from releases.models import AuditEvent, Budget, Collection, Organisation, Release
 from releases.publication.files import folder_of
@@ -20,7 +16,7 @@ from releases.questions.together import PartAsked, statistics_together
 from tests.web.pages import body, field_value, link, words
 from tests.web.releases.conftest import charges
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_worker")]
+pytestmark = pytest.mark.usefixtures("no_worker")
 
 E12 = 10**12
 COUNTS = {"version": 1, "queries": [{"marginal": ["sex"]}]}
@@ -364,23 +360,6 @@ def test_averages_sums_and_counts_can_be_weighted_by_a_column_with_a_cap(plan):
     assert by_sex.title == "Sum of the weights age by sex"
     assert by_sex.mechanism
     assert in_all.mechanism
-
-
-def test_a_weighted_average_is_asked_of_another_column_and_no_weights_are_offered_without_numbers():
-    numbers = [{"name": name, "type": "integer", "edges": [0, 40, 80]} for name in ("pay", "wgt")]
-    sexes = {"name": "sex", "type": "categorical", "categories": ["f", "m"]}
-    universe = Schema.from_json({"version": 1, "columns": [sexes, *numbers]}).universe
-    sent = {"wanted": "mean", "number": "pay", "first": "sex", "weighted_by": "wgt", "cap": "12"}
-    form = PartForm(sent, universe=universe)
-    assert form.is_valid()
-    assert form.asked.workload["queries"] == [
-        {"mean": {"columns": ["pay"], "by": ["sex"], "weighted_by": {"column": "wgt", "cap": "12"}}}
-    ]
-    alone = PartForm(
-        {"wanted": "weighted_count"}, universe=Schema.from_json({"version": 1, "columns": [sexes]}).universe
-    )
-    assert alone.weights == []
-    assert "must name a column of survey weights" in alone.errors["wanted"][0]
 
 
 def test_a_part_that_a_reviewer_has_to_see_is_confirmed_on_its_own_page_and_the_others_here(

@@ -3,8 +3,6 @@
 At epsilon 30 noise that is not 0 has a chance below 10^-5 in any of these tests.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from releases import services
@@ -18,8 +16,6 @@ from releases.publication import files
 from releases.services.datasets import table_path
 from tests.web.conftest import COLUMNS
 from tests.web.pages import link
-
-pytestmark = pytest.mark.django_db
 
 #: Three rows have a declared age, three a declared sex, one both.
 CONTENT = b"age,sex,town\n20,female,a\n30,,a\n40,unknown,b\n,male,b\nabc,male,a\n"

@@ -1,7 +1,5 @@
 """Comparing mechanisms before anything is spent: which there are, which is recommended, and what an error costs."""
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 
@@ -19,8 +17,6 @@ from releases.planning.row_methods import recommended
 from tests.web.conftest import WORKLOAD
 from tests.web.pages import body, field_value, link
 from tests.web.releases.conftest import charges
-
-pytestmark = pytest.mark.django_db
 
 CHOICE = {"epsilon": "1", "delta": "0.0000001", "beta": "0.05"}
 

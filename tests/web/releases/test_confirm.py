@@ -1,7 +1,5 @@
 """Confirming: the exact charge, once, and only for what the page showed."""
 
-from __future__ import annotations
-
 import uuid
 
 import pytest
@@ -11,7 +9,7 @@ from releases.models import AuditEvent, Budget, Dataset, LedgerEntry, Release
 from tests.web.pages import body, field_value, link, words
 from tests.web.releases.conftest import charges
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_worker")]
+pytestmark = pytest.mark.usefixtures("no_worker")
 
 E12 = 10**12
 

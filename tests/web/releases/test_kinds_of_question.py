@@ -1,7 +1,5 @@
 """Every kind of question through everything the web does with it."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import cache
 

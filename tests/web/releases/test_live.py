@@ -1,7 +1,5 @@
 """What a page says while a person types: the same as it would say to the button, and nothing is stored."""
 
-from __future__ import annotations
-
 import html
 import re
 
@@ -9,8 +7,6 @@ import pytest
 
 from releases.models import AuditEvent, Budget, BudgetRequest, Dataset, LedgerEntry, Notice, Release
 from tests.web.pages import body, link, words
-
-pytestmark = pytest.mark.django_db
 
 HTMX = {"HX-Request": "true"}
 

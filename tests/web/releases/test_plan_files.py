@@ -1,10 +1,7 @@
 """A plan saved as a file and loaded into another draft."""
 
-from __future__ import annotations
-
 import json
 
-import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from releases import services
@@ -12,8 +9,6 @@ from releases.models import Release
 from tests.web.conftest import WORKLOAD
 from tests.web.pages import body, link, words
 from tests.web.releases.conftest import queries
-
-pytestmark = pytest.mark.django_db
 
 
 def load(client, release, content):

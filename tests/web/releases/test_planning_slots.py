@@ -1,7 +1,5 @@
 """One person has a few plans worked out at once; more are told to come again, and others notice nothing."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -29,8 +27,6 @@ from tests.web.shared.test_access import FILLED, world
 from tests.web.undoing import undone
 
 __all__ = ["world"]
-
-pytestmark = pytest.mark.django_db
 
 BUSY = 429
 

@@ -1,7 +1,5 @@
 """Building a workload: by form, one question at a time, or as JSON."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -13,8 +11,6 @@ from releases.questions.base import offered_statistics
 from tests.web.conftest import COLUMNS, CSV, WORKLOAD, give
 from tests.web.pages import body, field_value, link, words
 from tests.web.releases.conftest import queries
-
-pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture

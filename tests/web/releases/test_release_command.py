@@ -1,7 +1,5 @@
 """`manage.py release` where somebody else has to decide first, and what `manage.py demo` keeps and makes public."""
 
-from __future__ import annotations
-
 import io
 
 import pytest
@@ -14,8 +12,6 @@ from releases.management.commands.release import WAITS_FOR_REVIEW
 from releases.models import BudgetRequest, Notice, Organisation, Release
 from tests.web.conftest import COLUMNS, WORKLOAD, person, write_json
 from tests.web.releases.conftest import charges
-
-pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture

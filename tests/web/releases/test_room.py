@@ -1,7 +1,5 @@
 """What a release leaves of the budget, what it would close, and what epsilon and a bound mean in words."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from math import exp
 
@@ -23,7 +21,6 @@ from tests.web.steps import charge
 MILLIONTH = Fraction(1, 10**6)
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 @pytest.mark.parametrize("epsilon", ["0.5", "1"])
 def test_as_many_releases_are_charged_as_the_table_says_and_no_more(make_dataset, alice, kind, epsilon):
@@ -64,7 +61,6 @@ def test_what_a_release_closes_is_said_in_one_sentence_and_nothing_where_it_clos
     assert "of epsilon 0.1" in closed_by(before=Totals(), after=after("1.95"), caps=caps)
 
 
-@pytest.mark.django_db
 def test_what_is_left_really_fits_and_no_more_does(dataset, make_draft):
     plan = services.releases.plan_of(release=make_draft(dataset, epsilon="0.3"))
     (row,) = comparison.compared([plan], Budget.objects.get())
@@ -79,7 +75,6 @@ def test_the_belief_that_is_shown_is_the_highest_that_epsilon_allows(prior, epsi
     assert float(shown.rstrip("%")) == pytest.approx(100 * highest, rel=0.005)
 
 
-@pytest.mark.django_db
 def test_confirm_says_what_is_booked_to_the_last_digit(dataset, make_draft, as_, alice):
     page = as_(alice).get(link("confirm", make_draft(dataset, epsilon="0.12345678912")))
     assert "epsilon 0.123457 exactly: epsilon 0.12345678912; or rho 0.00" in words(page)

@@ -1,7 +1,5 @@
 """Asking a statistic other than counts: by its own few fields, checked while typing, with or without JavaScript."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -11,8 +9,6 @@ from releases.engine.workload.statistic import offered_words
 from releases.questions.base import offered_statistics
 from tests.web.pages import body, field_value, inline_code, link, words
 from tests.web.releases.conftest import queries
-
-pytestmark = pytest.mark.django_db
 
 YOUNG, MEN = '{"age": {"from": 18, "to": 25}}', '{"sex": ["male"]}'
 COLUMNS = [

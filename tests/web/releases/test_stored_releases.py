@@ -1,7 +1,5 @@
 """Releases as they are stored: of one kind each, with questions, plan and result in rows of their own."""
 
-from __future__ import annotations
-
 import pytest
 from django.db import DatabaseError, transaction
 
@@ -12,7 +10,6 @@ from releases.planning.column_checks import planned_check
 from releases.services.execution import _EXECUTORS
 from releases.views.releases.kinds import _PAGES
 
-pytestmark = pytest.mark.django_db
 ROWS = (ReleaseQuestions, ReleasePlan, ReleaseResult)
 OTHER = {"version": 1, "queries": [{"marginal": ["age"]}]}
 

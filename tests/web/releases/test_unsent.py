@@ -1,7 +1,5 @@
 """A session that ends while somebody types: they come back to where they were, and nothing typed is lost."""
 
-from __future__ import annotations
-
 import pytest
 from django.conf import settings
 from django.test import Client
@@ -11,8 +9,6 @@ from releases.middleware.session_expiry import UNSENT
 from tests.web.conftest import PASSWORD
 from tests.web.pages import body, link, words
 from tests.web.releases.conftest import charges
-
-pytestmark = pytest.mark.django_db
 
 CODEBOOK = '\n{"version": 1, "columns": [{"name": "sex", "type": "categorical", "categories": ["female", "male"]}]}'
 

@@ -1,20 +1,17 @@
 """Workloads: saved from a draft, edited version by version, shared, and asked of other datasets."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
 from django.contrib.auth.models import Group
 
 from releases import services
-from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.errors import InvalidInput
 from releases.models import AuditEvent, Release, Workload
 from tests.web.conftest import COLUMNS, CSV, give
 from tests.web.pages import field_value, link, words
-
-pytestmark = pytest.mark.django_db
+from tests.web.public.test_api import Program
+from tests.web.steps import protect
 
 AGE, SEX = COLUMNS
 TABLES = {"version": 1, "queries": [{"marginal": ["age", "sex"]}, {"count": {"age": {"from": 25, "to": 45}}}]}
@@ -47,9 +44,7 @@ def make_other(alice, group, upload_file):
             owner=alice, title="Next year", source=upload_file(header + b"\n" + values + b"\n"), group=group
         )
         services.datasets.declare_universe(dataset=dataset, columns=list(columns), by=alice)
-        services.datasets.declare_protection(
-            dataset=dataset, unit=PrivacyUnit(), neighbours=NeighbouringRelation.ADD_REMOVE, by=alice
-        )
+        protect(dataset, alice)
         return dataset
 
     return make
@@ -248,38 +243,34 @@ def test_of_its_releases_everybody_sees_those_they_may_read(workload, draft, car
 
 @pytest.fixture
 def program(client, alice):
-    headers = {"authorization": f"Bearer {services.tokens.make_token(user=alice, name='all')}"}
-
-    def send(method, path, sent=None):
-        body = {} if sent is None else {"data": json.dumps(sent), "content_type": "application/json"}
-        return getattr(client, method)(f"/api{path}", headers=headers, **body)
-
-    return send
+    return Program(client, alice)
 
 
 def test_a_program_saves_reads_edits_and_uses_a_workload(program, draft, make_other):
-    saved = program("post", "/workloads", {"release": str(draft.pk), "name": "Yearly", "group": "Survey team"}).json()
+    saved = program.send(
+        "post", "/workloads", {"release": str(draft.pk), "name": "Yearly", "group": "Survey team"}
+    ).json()
     path = f"/workloads/{saved['id']}"
     assert (saved["version"], saved["group"]) == (1, "Survey team")
     assert [each["name"] for each in saved["columns"]] == ["age", "sex"]
-    edited = program("put", path, {"since": 1, "workload": TABLES}).json()
+    edited = program.send("put", path, {"since": 1, "workload": TABLES}).json()
     assert (edited["version"], edited["workload"]) == (2, TABLES)
-    assert program("put", path, {"since": 1, "workload": OTHER}).status_code == 409
-    assert program("put", path, {"since": 2, "name": " "}).json()["field"] == "name"
+    assert program.send("put", path, {"since": 1, "workload": OTHER}).status_code == 409
+    assert program.send("put", path, {"since": 2, "name": " "}).json()["field"] == "name"
     certified = {"version": 1, "queries": [{"largest_error": {"file": "answers.csv"}}]}
-    assert program("put", path, {"since": 2, "workload": certified}).status_code == 400
-    assert program("get", f"{path}?version=1").json()["workload"] == saved["workload"]
+    assert program.send("put", path, {"since": 2, "workload": certified}).status_code == 400
+    assert program.told(f"{path}?version=1")["workload"] == saved["workload"]
     other = make_other({**AGE, "name": "years"}, SEX)
-    fits = program("get", f"{path}/fit/{other.pk}").json()
+    fits = program.told(f"{path}/fit/{other.pk}")
     assert [(each["needs"]["name"], each["fits"], each["suggested"]) for each in fits] == [
         ("age", False, "years"),
         ("sex", True, "sex"),
     ]
     asked = {"dataset": str(other.pk), "epsilon": "1", "mechanism": "laplace-queries", "columns": {"age": "years"}}
-    made = program("post", f"{path}/releases", asked)
+    made = program.send("post", f"{path}/releases", asked)
     assert made.status_code == 201
     assert made.json()["saved"] == {"id": saved["id"], "version": 2}
     assert "laplace-queries" in {plan["mechanism"] for plan in made.json()["plans"]}
-    refused = program("post", f"{path}/releases", {**asked, "columns": {}}).json()
+    refused = program.send("post", f"{path}/releases", {**asked, "columns": {}}).json()
     assert refused["field"] == "columns.age"
-    assert program("post", f"{path}/releases", {**asked, "columns": {"region": "sex"}}).json()["value"] == "region"
+    assert program.send("post", f"{path}/releases", {**asked, "columns": {"region": "sex"}}).json()["value"] == "region"

@@ -1,7 +1,5 @@
 """Certifying a published release: planned, confirmed, charged, measured, shown beside it to those who may see both."""
 
-from __future__ import annotations
-
 import json
 import uuid
 
@@ -16,12 +14,9 @@ from releases.ledger import verification
 from releases.models import Budget, LedgerEntry, Organisation, Release, ReleaseState
 from releases.publication import files
 from releases.services import release_inputs
-from releases.worker import runner
-from tests.web.conftest import COLUMNS, CSV, WORKLOAD, rows_of
+from tests.web.conftest import CSV, WORKLOAD, rows_of
 from tests.web.pages import body, field_value, link, words
 from tests.web.public.test_api import Program
-
-pytestmark = pytest.mark.django_db
 
 ASKED = {"epsilon": "0.05", "delta": "0", "beta": "0.05", "what": "synthetic rows"}
 EPSILON = 10**accountant.EPSILON_PLACES
@@ -43,17 +38,7 @@ def submit(alice):
     return lambda draft: services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
 
 
-@pytest.fixture
-def no_data(monkeypatch):
-    """Whoever opens a table fails."""
-
-    def touched(*given, **more):
-        raise AssertionError("the data were touched")
-
-    monkeypatch.setattr(runner, "run", touched)
-
-
-def test_the_page_drafts_what_is_confirmed_like_any_release_and_refuses_what_is_wrong(published, as_, alice, no_data):
+def test_the_page_drafts_what_is_confirmed_like_any_release_and_refuses_what_is_wrong(published, as_, alice, unread):
     browser, address = as_(alice), link("certify", published)
     for wrong in ({"epsilon": "much"}, {"what": "the truth"}):
         assert browser.post(address, ASKED | wrong).status_code == 400
@@ -182,17 +167,14 @@ def change(release):
 
 
 def test_a_file_that_was_changed_after_the_charge_stops_it_before_any_data_are_touched(
-    published, certify, no_data, caplog, settings
+    published, certify, unread, until_it_ends, caplog, settings
 ):
     certificate = certify(published, run=False)
     change(published)
-    for _ in range(settings.MAX_ATTEMPTS):
-        assert not services.execution.execute_release(release_id=certificate.pk)
+    assert until_it_ends(certificate).status is ReleaseState.FAILED
     failures = [record.getMessage() for record in caplog.records if "failed" in record.getMessage()]
     assert len(failures) == settings.MAX_ATTEMPTS
     assert all("FileChanged" in each for each in failures)  # and not the error of whoever opens the table
-    certificate.refresh_from_db()
-    assert certificate.status is ReleaseState.FAILED
     assert [entry.kind for entry in certificate.entries.order_by("sequence")] == ["charge", "return"]
 
 
@@ -205,14 +187,6 @@ def test_a_file_that_was_changed_before_the_charge_is_refused_without_one(publis
     with pytest.raises(services.release_inputs.Refusal, match=r"synthetic\.parquet of the release is no longer there"):
         services.releases.plan_of(release=draft)
     assert draft.entries.count() == 0
-
-
-def test_columns_that_were_declared_again_make_it_another_question(published, draft_of, submit):
-    draft = draft_of(published)
-    columns = [{**COLUMNS[0], "edges": [18, 30, 35, 45, 55, 65]}, COLUMNS[1]]
-    services.datasets.declare_universe(dataset=published.dataset, columns=columns)
-    with pytest.raises(services.release_inputs.Refusal, match="have changed since"):
-        submit(Release.objects.get(pk=draft.pk))
 
 
 def test_statistics_sessions_drafts_and_certificates_are_refused_with_the_reason(

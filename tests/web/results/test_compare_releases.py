@@ -1,7 +1,5 @@
 """Two releases beside each other: of one table, and of two."""
 
-from __future__ import annotations
-
 import random
 
 import pytest
@@ -11,8 +9,6 @@ from releases.models import Release
 from releases.presentation.results.release_comparison import Interval, pair_of
 from tests.web.conftest import COLUMNS
 from tests.web.pages import link, words
-
-pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """A run's files are complete on disc before anything of it is visible, and are published rather than drawn again; and
 an attempt that failed looks like one that runs."""
 
-from __future__ import annotations
-
 import json
 import logging
 from datetime import timedelta
@@ -18,8 +16,6 @@ from releases.publication import files
 from releases.services import execution, session_closing
 from releases.worker import jobs
 from tests.web.pages import link, words
-
-pytestmark = pytest.mark.django_db
 
 
 def crash(*args, **kwargs):

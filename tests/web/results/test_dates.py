@@ -1,7 +1,5 @@
 """A column of dates from a declaration to published rows: counts by month, and synthetic rows with dates."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections import Counter
@@ -27,8 +25,6 @@ from releases.publication import files
 from tests.engine.tables.reference import code
 from tests.web.conftest import rows_of
 from tests.web.pages import link, words
-
-pytestmark = pytest.mark.django_db
 
 DAY = {"name": "admitted", "type": "date", "format": "DD.MM.YYYY", "first": "2024-01-15", "last": "2024-04-10"}
 MONTHS = {**DAY, "by": "month", "outside": "clamp", "missing_as": "no date"}

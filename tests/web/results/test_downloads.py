@@ -1,7 +1,5 @@
 """What leaves the site: answers, synthetic rows, the receipt."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io
@@ -22,8 +20,6 @@ from releases.publication.receipt import content_digest, price_of_receipt
 from releases.services.datasets import table_path
 from tests.web.conftest import COLUMNS, CSV
 from tests.web.pages import body, link, words
-
-pytestmark = pytest.mark.django_db
 
 FORMULAS = ["=1+1", "@SUM(A1)", "+cmd|' /C calc'!A0", "-2+3+cmd", "＝1+1", "＋1+1", "－1+1", "＠a", "plain"]
 

@@ -1,7 +1,5 @@
 """No draw decides whether what was run can be written, stored and shown: every mechanism, at the ends of its laws."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from pathlib import Path
@@ -20,8 +18,6 @@ from releases.engine.verification.tables import counts_of
 from releases.models import Release
 from releases.publication import files
 from tests.web.pages import link, words
-
-pytestmark = pytest.mark.django_db
 
 #: No noise reaches further, so neither does any sum of a few draws, of which 64 bits hold four.
 EXTREMES = [(10**9, (1,), -1), (None, (-1,), 0), (2**60, (1, -1), 0)]

@@ -1,7 +1,5 @@
 """Everything at a glance: one button, one release of every column, one of its pairs, and a page of small charts."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np
@@ -20,7 +18,7 @@ from tests.web.pages import link, words
 AGES = Attribute.from_json({"name": "age", "type": "integer", "edges": [0, 10, 20, 30, 40], "missing_as": "no number"})
 
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_worker")]
+pytestmark = pytest.mark.usefixtures("no_worker")
 
 
 @pytest.fixture

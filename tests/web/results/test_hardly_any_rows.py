@@ -1,8 +1,6 @@
 """A release whose rows were left out, by a column that was misread, is doubted before it is made public; where not all
 values of a column are numbers, its rows can be counted apart."""
 
-from __future__ import annotations
-
 import re
 
 import pyarrow.parquet
@@ -17,8 +15,6 @@ from releases.publication.readme import readme_text
 from releases.publication.receipt import counted_in_words, rules_that_drop
 from tests.web.conftest import COLUMNS, CSV
 from tests.web.pages import body, link
-
-pytestmark = pytest.mark.django_db
 
 #: Every age is written with a comma, so that none is a number.
 MISREAD = re.sub(rb",(\d\d),", rb',"\1,5",', CSV)
@@ -112,21 +108,6 @@ def counted_apart(half, make_draft, carry_out):
     return lambda query, mechanism="laplace-queries": carry_out(
         make_draft(half, query, epsilon="20", mechanism=mechanism)
     )
-
-
-def counts_of(release):
-    answers = files.read_answers(files.folder_of(release))
-    return dict(zip(answers.column(1).to_pylist(), answers["estimate"].to_pylist(), strict=True))
-
-
-def test_rows_without_a_number_are_counted_in_a_bin_of_their_own(counted_apart):
-    release = counted_apart({"marginal": ["age"]})
-    counts = counts_of(release)
-    assert list(counts)[-1] == NO_NUMBER
-    assert sum(counts.values()) == pytest.approx(ROWS, abs=3)
-    assert counts[NO_NUMBER] == pytest.approx(ROWS / 2, abs=3)
-    assert rules_that_drop(release.result["receipt"]) == []
-    assert not result_page(release, wish=Wish()).is_all_near_zero
 
 
 def test_synthetic_rows_have_no_value_there_and_count_as_the_answers_do(counted_apart):

@@ -1,7 +1,5 @@
 """The sentence at the head of a result claims nothing that its intervals do not prove."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """What a curator reads of a linear regression: an example before, coefficients with their units after, or nothing."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A release's own page: its progress, its answers, and what can be done with it, up to everybody's reading it."""
 
-from __future__ import annotations
-
 import json
 import re
 import uuid
@@ -15,8 +13,6 @@ from releases.models import AuditEvent, Budget, Organisation, Release
 from releases.publication import files
 from releases.services.releases import _change_draft
 from tests.web.pages import body, link, words
-
-pytestmark = pytest.mark.django_db
 
 
 def detail(release):

@@ -1,7 +1,5 @@
 """The report of a release, as HTML and as PDF, drawn by the program that draws it for everybody."""
 
-from __future__ import annotations
-
 import csv
 import re
 import subprocess
@@ -16,8 +14,6 @@ from releases.display import charts
 from releases.publication import drawing, files, report
 from releases.publication.files import folder_of
 from tests.web.pages import link
-
-pytestmark = pytest.mark.django_db
 
 HOSTILE = '<script>alert("x")</script>'
 

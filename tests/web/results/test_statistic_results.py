@@ -1,7 +1,5 @@
 """A statistic's result page and file: what was chosen, what was paid for beside it, and weighted numbers."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -9,8 +7,6 @@ import pytest
 from releases.publication import files
 from tests.web.conftest import rows_of
 from tests.web.pages import body, link, words
-
-pytestmark = pytest.mark.django_db
 
 #: 150 of 200 people are 40: nothing here is in doubt at epsilon 100.
 CONTENT = b"age,sex\n" + b"40,male\n" * 150 + b"20,female\n" * 50
@@ -53,21 +49,6 @@ def test_a_refused_proposal_gives_no_answer_and_says_so(publish, show):
     """Half of each: the median can jump from one end of the range to the other."""
     release = publish("propose-test-release", {"median": "age"}, epsilon="0.1", delta="0.0000001")
     assert "no answer" in words(show(release))
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "question", "answers", "shown"),
-    [
-        ("exponential-choice", {"most_common": "sex"}, ["male"], "<dt>Most common sex</dt><dd>male</dd>"),
-        ("noisy-max-choice", {"top": {"column": "sex", "k": 2}}, ["male", "female"], "<li>male</li><li>female</li>"),
-        ("exponential-range", {"range": {"column": "age", "inside": "0.9"}}, ["20", "40"], "<dd>20 to 40</dd>"),
-        ("above-threshold", {"threshold": {"counts": [MEN], "above": 100_000}}, ["below"], "None of the counts was"),
-    ],
-)
-def test_what_was_chosen_is_named_alone(publish, show, mechanism, question, answers, shown):
-    release = publish(mechanism, question)
-    assert [row["answer"] for row in rows_of(release)] == answers
-    assert shown in body(show(release))
 
 
 # Survey weights

@@ -1,7 +1,5 @@
 """How far synthetic rows can be trusted: the file beside them, and what the result page says of it."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest
@@ -11,8 +9,6 @@ from releases.presentation.results import trust as page_of_trust
 from releases.publication import files
 from releases.publication.trust_map import TRUST_MAP
 from tests.web.conftest import CSV, rows_of
-
-pytestmark = pytest.mark.django_db
 
 FEW = {"version": 1, "queries": [{"marginal": ["age", "sex"]}]}
 

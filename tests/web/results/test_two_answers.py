@@ -1,7 +1,5 @@
 """Two answers of a table beside each other, and shares of the rows: what is claimed holds whenever the intervals do."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

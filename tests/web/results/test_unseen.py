@@ -1,25 +1,20 @@
 """The threshold of review cannot be evaded by splitting: what one person releases of a budget without a review adds
 up, and the ledger decides it under its lock."""
 
-from __future__ import annotations
-
 import uuid
 
 import pytest
 
 from releases import services
-from releases.models import EntryKind, LedgerEntry, Organisation
+from releases.models import EntryKind, LedgerEntry
+from tests.web.steps import rule
 
-pytestmark = pytest.mark.django_db
+pytestmark = pytest.mark.usefixtures("no_worker")
 
 
 @pytest.fixture(autouse=True)
 def _threshold(dataset):
-    with pytest.MonkeyPatch.context() as patched:
-        for module in ("releases.services.releases", "releases.services.reviews"):
-            patched.setattr(f"{module}.enqueue", lambda release_id: None)
-        Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.5")
-        yield
+    rule(review_above="0.5")
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """What the database itself refuses, whoever asks: to change, delete or replace what is append-only, and to move what a
 budget may spend, or has spent, without an entry of the ledger."""
 
-from __future__ import annotations
-
 import uuid
 
 import pytest
@@ -15,8 +13,6 @@ from releases.models import Budget, EntryKind, LedgerEntry, append_only
 from tests.web.past_the_guards import lift
 from tests.web.steps import charge, submit
 from tests.web.steps import execute as run
-
-pytestmark = pytest.mark.django_db
 
 IS_SQLITE = connection.vendor == "sqlite"
 #: What of a budget decides no charge, and what gives its amounts their meaning.

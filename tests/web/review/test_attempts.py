@@ -1,7 +1,5 @@
 """Attempts that fail: waited for, on record, and given back where the table was never opened."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,8 +16,6 @@ from releases.publication import files
 from releases.services import attempts, execution
 from releases.worker import runner
 from tests.web.steps import execute, faults
-
-pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)

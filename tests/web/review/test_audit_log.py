@@ -1,7 +1,5 @@
 """The audit log: who did what, when, to which object; append-only; never anything from a table."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re
@@ -13,8 +11,6 @@ from releases.models import AuditEvent
 from releases.publication.files import guarded
 from tests.web.conftest import PASSWORD
 from tests.web.pages import body
-
-pytestmark = pytest.mark.django_db
 
 
 def said(**wanted):

@@ -1,7 +1,5 @@
 """The budget board: bars, totals, filters, export, freezing, and alerts said once."""
 
-from __future__ import annotations
-
 import csv
 import io
 from fractions import Fraction
@@ -22,8 +20,6 @@ from releases.models import AuditEvent, Budget, BudgetAlert, LedgerEntry, Notice
 from tests.web.conftest import give
 from tests.web.pages import body
 from tests.web.steps import execute, rule, submit
-
-pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Every service that writes leaves an event in the audit log, with who did it; or is listed here with the reason."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from dataclasses import replace
@@ -13,7 +11,6 @@ import pytest
 from django.urls import reverse
 
 from releases import services
-from releases.engine.accounting.filters import Policy
 from releases.engine.domain.impossible import read_combinations
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.domain.schema import Schema
@@ -25,9 +22,7 @@ from releases.services import reapplying
 from tests.web.conftest import COLUMNS, CSV, WORKLOAD
 from tests.web.pages import words
 from tests.web.services_called import functions_called
-from tests.web.steps import execute, rule, submit
-
-pytestmark = pytest.mark.django_db
+from tests.web.steps import ask_for, execute, rule, submit
 
 READS = """
     alike_by_columns all_connections all_missing certifiable check_upload column_fits columns_of_codebook
@@ -110,8 +105,7 @@ class Scenes:
         return {"dataset": dataset, "removed": json.dumps(combination.to_json(), sort_keys=True)}
 
     def asked(self):
-        given = {"epsilon": "3", "delta": "0.000001", "policy": Policy.ZCDP, "reason": "", "by": self.alice}
-        return services.budgets.request_budget(dataset=self.make_dataset(epsilon=""), **given)
+        return ask_for(self.make_dataset(epsilon=""), self.alice)
 
     def draft(self):
         return self.make_draft(self.make_dataset())
@@ -160,7 +154,6 @@ class Scenes:
     def planned_parts(self):
         draft = self.collection().parts.get().release
         services.releases.set_choice(release=draft, epsilon="1", mechanism_name="laplace-queries")
-        self.monkeypatch.setattr("releases.services.releases.enqueue", lambda release_id: None)
         return [(draft, services.releases.plan_of(release=draft))]
 
     def connection(self):
@@ -314,7 +307,9 @@ NOT_PROTECTING = set(GIVE.split())
 
 
 @pytest.fixture
-def scenes(alice, sofia, group, upload_file, make_dataset, make_draft, make_queued, make_survey, monkeypatch):
+def scenes(
+    alice, sofia, group, upload_file, make_dataset, make_draft, make_queued, make_survey, monkeypatch, no_worker
+):
     monkeypatch.setattr(ledger, "restore", lambda **_: None)
     return Scenes(**locals())
 

@@ -1,7 +1,5 @@
 """The ledger: what it grants, refuses, gives back and notices."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from dataclasses import replace
@@ -20,9 +18,7 @@ from releases.engine.errors import InvalidInput
 from releases.ledger import entries, high_water_marks, ledger, refusals
 from releases.models import Budget, EntryKind, LedgerEntry, RequestState
 from tests.web.past_the_guards import lift
-from tests.web.steps import again, charge, faults, rule, without_triggers
-
-pytestmark = pytest.mark.django_db
+from tests.web.steps import again, ask_for, charge, faults, rule, without_triggers
 
 E12 = 10**12
 
@@ -167,8 +163,7 @@ def test_a_restored_backup_is_noticed_and_refuses_to_spend_until_a_reviewer_acts
 
 def test_a_reviewer_cannot_grant_less_than_before_nor_as_the_first_of_two(dataset, make_queued, alice, sofia):
     make_queued(dataset)
-    given = {"epsilon": "4", "delta": "0.000001", "policy": Policy.ZCDP, "reason": ""}
-    asked = services.budgets.request_budget(dataset=dataset, by=alice, **given)
+    asked = ask_for(dataset, alice, "4")
     for is_two_person in (False, True):
         rule(is_two_person=is_two_person)
         with pytest.raises(InvalidInput, match="must be at least the 2"):

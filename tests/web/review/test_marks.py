@@ -1,7 +1,5 @@
 """What is remembered outside the database: written before it is shown, never too low, obeyed where it knows more."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import re
@@ -13,21 +11,15 @@ import pytest
 from django.urls import reverse
 
 from releases import services
-from releases.engine.accounting.filters import CLOSED, Policy, Totals
+from releases.engine.accounting.filters import CLOSED, Totals
 from releases.ledger import chain, high_water_marks, ledger, record, refusals
 from releases.models import Budget, EntryKind, Installation, LedgerEntry, Release, ReleaseState
 from releases.publication import files
 from releases.worker import runner
 from tests.web.pages import words
-from tests.web.steps import execute, submit
+from tests.web.steps import ask_for, execute, submit
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _no_messages(monkeypatch):
-    for module in ("releases.services.releases", "releases.services.execution", "releases.services.restoring"):
-        monkeypatch.setattr(f"{module}.enqueue", lambda release_id: None)
+pytestmark = pytest.mark.usefixtures("no_worker")
 
 
 @pytest.fixture
@@ -224,8 +216,7 @@ def test_a_draft_that_had_been_run_is_not_submitted_again(draft, alice, sofia):
 def refused(queued, live, make_draft, alice, sofia):
     """What everybody is told who wants anything to go on."""
     draft = make_draft(queued.dataset, epsilon="0.1")
-    more = {"epsilon": "12", "delta": "0.000001", "policy": Policy.ZCDP, "reason": "More years."}
-    asked = services.budgets.request_budget(dataset=queued.dataset, by=alice, **more)
+    asked = ask_for(queued.dataset, alice, "12")
     acts = [
         lambda: services.releases.cancel_release(release=queued, by=alice),
         lambda: services.sessions.ask_session(session=live, query={"sex": ["male"]}, by=alice),

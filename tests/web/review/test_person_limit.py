@@ -1,7 +1,5 @@
 """The most of one budget that one person may spend: exact, by who submitted, refused with both numbers."""
 
-from __future__ import annotations
-
 import uuid
 from fractions import Fraction
 
@@ -12,8 +10,6 @@ from releases.engine.accounting.filters import Policy
 from releases.ledger import refusals
 from releases.models import Budget, EntryKind, LedgerEntry, Organisation
 from tests.web.steps import again, charge, faults, rule, submit
-
-pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)

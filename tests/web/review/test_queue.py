@@ -1,7 +1,5 @@
 """What reviewers decide: budgets and releases that wait, by two of them where the rule says so, with reasons."""
 
-from __future__ import annotations
-
 import csv
 import io
 
@@ -10,7 +8,6 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 
 from releases import services
-from releases.engine.accounting.filters import Policy
 from releases.engine.errors import InvalidInput
 from releases.models import (
     AuditEvent,
@@ -26,10 +23,8 @@ from releases.models import (
 from tests.web.conftest import give, person
 from tests.web.pages import body, words
 from tests.web.past_the_guards import lift
-from tests.web.steps import again, faults, rule, submit
+from tests.web.steps import again, ask_for, faults, rule, submit
 from tests.web.undoing import rolled_back
-
-pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
@@ -235,9 +230,7 @@ def his(make_dataset, charlie):
     make_dataset(content=HERS)
     dataset = make_dataset(owner=charlie, epsilon="", content=HIS)
     Dataset.objects.filter(pk=dataset.pk).update(group=None)
-    request = services.budgets.request_budget(
-        dataset=dataset, epsilon="3", delta="0.000001", policy=Policy.ZCDP, reason="Mine.", by=charlie
-    )
+    request = ask_for(dataset, charlie)
     services.fingerprints.take_fingerprints()
     return request
 

@@ -1,16 +1,11 @@
 """SQLite's INSERT OR REPLACE deletes rows without asking the triggers that refuse deletions."""
 
-from __future__ import annotations
-
 import pytest
 from django.db import connection
 
 from tests.web.review.test_append_only import charged, execute, refused, rows  # noqa: F401  the fixture too
 
-pytestmark = [
-    pytest.mark.django_db,
-    pytest.mark.skipif(connection.vendor != "sqlite", reason="only SQLite can replace rows"),
-]
+pytestmark = pytest.mark.skipif(connection.vendor != "sqlite", reason="only SQLite can replace rows")
 
 
 def replaced(table, **changes):

@@ -1,7 +1,5 @@
 """Roles: what each lets people do, who gives them, and that every change is recorded."""
 
-from __future__ import annotations
-
 from io import StringIO
 
 import pytest
@@ -15,8 +13,6 @@ from releases.middleware import upload_limit
 from releases.models import Audience, AuditEvent, Dataset, HeldRole, Role, Upload, role_rules
 from tests.web.conftest import CSV, give, person
 from tests.web.pages import words
-
-pytestmark = pytest.mark.django_db
 
 URL = "/review/people/"
 

@@ -1,7 +1,5 @@
 """Nobody approves what they asked for, whatever it is, unless the site is told that one person does everything."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re
@@ -16,7 +14,7 @@ from django.conf import settings as settings_of_django
 
 from dpweb import settings as as_installed
 from releases import services
-from releases.engine.accounting.filters import Policy, Totals
+from releases.engine.accounting.filters import Totals
 from releases.engine.errors import InvalidInput
 from releases.ledger import audit_log, high_water_marks, ledger, record
 from releases.models import (
@@ -36,13 +34,10 @@ from releases.views import review
 from tests.web.conftest import person
 from tests.web.services_called import functions_called
 from tests.web.shared.test_access import snapshot
-from tests.web.steps import again, rule, submit
+from tests.web.steps import again, ask_for, protect, rule, submit
 from tests.web.undoing import undone
 
-pytestmark = pytest.mark.django_db
-
 OWN = "asked for it; somebody else has to approve it"
-ZCDP = {"delta": "0.000001", "policy": Policy.ZCDP, "reason": ""}
 
 
 @pytest.fixture
@@ -57,11 +52,11 @@ def tess(group):
 
 
 def first_budget(it, by):
-    return services.budgets.request_budget(dataset=it.make_dataset(epsilon=""), epsilon="2", by=by, **ZCDP)
+    return ask_for(it.make_dataset(epsilon=""), by, "2")
 
 
 def raised_budget(it, by):
-    return services.budgets.request_budget(dataset=it.make_dataset(epsilon="2"), epsilon="9", by=by, **ZCDP)
+    return ask_for(it.make_dataset(epsilon="2"), by, "9")
 
 
 def reviewed(draft, by):
@@ -121,9 +116,7 @@ def editor_of_the_group(dataset, request, tess):
 
 
 def editor_who_left_the_group(dataset, request, tess):
-    services.datasets.declare_protection(
-        dataset=dataset, unit=dataset.budget.privacy_unit, neighbours=dataset.budget.relation, by=tess
-    )
+    protect(dataset, tess, unit=dataset.budget.privacy_unit, neighbours=dataset.budget.relation)
     services.codebooks.describe_dataset(dataset=dataset, description="All people asked.", notes={}, by=tess)
     tess.groups.clear()
 
@@ -332,7 +325,7 @@ def test_who_approves_a_budget_that_is_joined_has_no_stake_in_the_other_one_eith
     make_dataset(epsilon="2", owner=tess, sofia=sofia)
     tess.groups.clear()
     other = make_dataset(epsilon="", owner=person("dora", "curator"))
-    asked = services.budgets.request_budget(dataset=other, epsilon="3", by=other.owner, **ZCDP)
+    asked = ask_for(other, other.owner)
     budget = Budget.objects.get(owner=tess)
     with pytest.raises(InvalidInput, match="You have a stake"):
         services.budgets.join_request(request=asked, to=budget.pk, by=tess)

@@ -1,7 +1,5 @@
 """The organisation's settings: one page for administrators; they hold at once, and every change is in the audit log."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest
@@ -10,8 +8,6 @@ from django.db.models import ProtectedError
 from releases.models import AuditEvent, Organisation
 from tests.web.conftest import give
 from tests.web.pages import words
-
-pytestmark = pytest.mark.django_db
 
 URL = "/review/organisation/"
 FILLED = {"upload_cap": "64", "default_epsilon": "1.5", "review_above": "2", "most_per_person": "50"}

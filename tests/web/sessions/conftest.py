@@ -1,7 +1,5 @@
 """Sessions as tests ask in them: opened once in a process, and played for each test that opens the same."""
 
-from __future__ import annotations
-
 import uuid
 
 import pytest

@@ -1,7 +1,5 @@
 """Closing a session: a worker's work, under a lease, once, without a charge, and never at the price of an answer."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest
@@ -26,19 +24,13 @@ from releases.services import execution, session_closing
 from releases.worker import leases, runner
 from tests.web.steps import execute, faults
 
-pytestmark = pytest.mark.django_db
-
 WOMEN, MEN = {"sex": ["female"]}, {"sex": ["male"]}
 
 
 @pytest.fixture(autouse=True)
-def sent():
+def sent(no_worker):
     """The releases that a worker was told of."""
-    told = []
-    with pytest.MonkeyPatch.context() as patched:
-        for module in ("releases", "execution", "session_closing"):
-            patched.setattr(f"releases.services.{module}.enqueue", told.append)
-        yield told
+    return no_worker
 
 
 @pytest.fixture

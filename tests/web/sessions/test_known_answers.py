@@ -1,7 +1,5 @@
 """Questions of a session that a finished release of the same table answers: for nothing, and only where it may."""
 
-from __future__ import annotations
-
 import csv
 import io
 
@@ -12,8 +10,6 @@ from releases import services
 from releases.models import Audience, Dataset
 from releases.publication import files
 from tests.web.conftest import COLUMNS, CSV
-
-pytestmark = pytest.mark.django_db
 
 YOUNG_WOMEN = {"from.age": "18", "to.age": "35", "in.sex": ["female"]}
 TRUTH = sum(18 <= int(row["age"]) < 35 and row["sex"] == "female" for row in csv.DictReader(io.StringIO(CSV.decode())))

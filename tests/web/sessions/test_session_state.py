@@ -1,7 +1,5 @@
 """A question reads only what it has not seen of the transcript, and goes on exactly as a replay would."""
 
-from __future__ import annotations
-
 import copy
 import uuid
 
@@ -13,8 +11,6 @@ from releases.ledger import high_water_marks
 from releases.models import Session, SessionAnswer
 from releases.services import session_state
 from releases.services.sessions import plan_of_session
-
-pytestmark = pytest.mark.django_db
 
 ASKED = (
     {"sex": ["male"]},

@@ -1,7 +1,5 @@
 """Live sessions by their services and pages: planned, confirmed, asked, read; by whom, and with what shown."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -16,8 +14,6 @@ from releases.services.session_state import replay
 from releases.worker import runner
 from tests.web.pages import body, field_value, words
 from tests.web.steps import execute, submit
-
-pytestmark = pytest.mark.django_db
 
 PLAN = {"title": "Ask away", "epsilon": "5", "delta": "0", "beta": "0.05", "questions": "50", "population": "200"}
 YOUNG_WOMEN = {"from.age": "18", "to.age": "35", "in.sex": ["female"]}

@@ -1,9 +1,9 @@
 """Every address of the site, visited by everybody: who may see what, and who may change what."""
 
-from __future__ import annotations
-
+import gzip
 import re
 import uuid
+from collections import Counter
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -12,14 +12,13 @@ from django.test import Client
 from django.urls import get_resolver, reverse
 
 from releases import models, services, urls
-from releases.engine.accounting.filters import Policy
 from releases.models import ApiToken, CollectionPart, Organisation, RegisteredConnection, Release
 from releases.publication.archive import download_names
 from releases.questions.together import PartAsked
+from tests.stack import ROOT
 from tests.web.conftest import CSV
-from tests.web.pages import inline_code
-
-pytestmark = pytest.mark.django_db
+from tests.web.pages import body, inline_code
+from tests.web.steps import ask_for
 
 PEOPLE = ("nobody", "alice", "bob", "charlie", "sofia")
 #: Of what a request could have changed.
@@ -148,9 +147,7 @@ def world(make_dataset, make_draft, make_queued, carry_out, make_survey, upload_
         dataset = make_dataset(epsilon="10")
         published, public = carry_out(make_draft(dataset)), carry_out(make_draft(dataset))
         services.releases.make_public(release=public)
-        request = services.budgets.request_budget(
-            dataset=dataset, epsilon="12", delta="0.000001", policy=Policy.ZCDP, reason="", by=alice
-        )
+        request = ask_for(dataset, alice, "12")
         other = make_dataset(epsilon="5", content=CSV + b"one more,30,male\n")
         live = carry_out(services.sessions.draft_session(dataset=other, by=alice, title="", epsilon="1"))
         services.sessions.ask_session(session=live.session, query={"sex": ["female"]}, by=alice)
@@ -221,8 +218,48 @@ def test_every_address_of_the_site_is_in_this_file():
     assert not {each for each in get_resolver("releases.urls").reverse_dict if isinstance(each, str)} - names
 
 
+def directives(response):
+    policy = response["Content-Security-Policy"]
+    return {part.split()[0]: part.split()[1:] for part in policy.split(";") if part.strip()}
+
+
+WANTED = {"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin"}
+WANTED |= {"Cross-Origin-Opener-Policy": "same-origin"}
+#: Names of pages that load the library of charts.
+WITH_CHARTS = {"home", "release_detail", "compare", "budget_board", "budget_detail"}
+STATIC = ROOT / "releases/static/releases"
+#: What every page loads.
+SHARED = ("site.css", "vendor/pico-2.1.1.min.css", "vendor/htmx-2.0.11.min.js")
+
+
+def assert_is_closed_light_and_well_formed(response, address, *, is_part=False):
+    """It may run and style the site's own files alone, asks no other host for anything, and may not be kept for others.
+    HTML, style and htmx, compressed, are few bytes."""
+    policy, page = directives(response), body(response)
+    assert inline_code(response) == [], address
+    assert policy["default-src"] == ["'none'"], address
+    assert policy["script-src"] == policy["style-src"] == ["'self'"], address
+    assert "unsafe" not in response["Content-Security-Policy"], address
+    assert policy["frame-ancestors"] == policy["base-uri"] == ["'none'"], address
+    assert policy["form-action"] == ["'self'"], address
+    assert {name: response[name] for name in WANTED} == WANTED, address
+    assert {"private", "no-store"} & set(response["Cache-Control"].split(", ")), address
+    links = re.findall(r"""\b(?:src|href|action)=["']([a-z]+:[^"']*|//[^"']*)""", page)
+    own = ("data:image/svg+xml", "http://testserver/")
+    assert [link for link in links if not link.startswith(own)] == [], address
+    common = sum(len(gzip.compress((STATIC / name).read_bytes())) for name in SHARED)
+    assert common + len(gzip.compress(page.encode())) < 60_000, address
+    if is_part:
+        return
+    assert '<html lang="en-GB">' in page, address
+    assert re.search(r"<title>\s*\S.* · dpweb</title>", page, flags=re.DOTALL), address
+    assert page.count("<h1") == 1, address
+    ids = Counter(re.findall(r'\bid="([^"]+)"', page))
+    assert [each for each, number in ids.items() if number > 1] == [], address
+
+
 def test_everybody_sees_what_they_may_and_nothing_else(world, as_):
-    found, looked_into = {key: {} for key in GETS}, set()
+    found, looked_into, charted = {key: {} for key in GETS}, set(), set()
     for person in PEOPLE:
         client = as_(world["people"][person])
         for key in GETS:
@@ -233,20 +270,21 @@ def test_everybody_sees_what_they_may_and_nothing_else(world, as_):
             is_html = response.get("Content-Type", "").startswith("text/html")
             is_page = response.status_code == 200 and is_html and not is_file
             if is_page and key not in looked_into:
-                assert inline_code(response) == [], (key, person)
+                is_part = key[0] in ("release_status", "upload_status")
+                assert_is_closed_light_and_well_formed(response, (key, person), is_part=is_part)
                 looked_into.add(key)
+                charted |= {key[0]} if "vega" in body(response) else set()
     assert found == GETS
     assert len(looked_into) > 50
+    assert charted == WITH_CHARTS
 
 
 def snapshot():
-    """Everything that a request could have changed."""
-    return [list(model.objects.order_by("pk").values()) for model in MODELS]
-
-
-def unseen_login(state):
-    """A snapshot without the times of sign-ins."""
-    return [[{name: value for name, value in row.items() if name != "last_login"} for row in rows] for rows in state]
+    """Everything that a request could have changed, but for when people signed in and tokens were used."""
+    return [
+        [{name: each for name, each in row.items() if name not in ("last_login", "last_used_at")} for row in rows]
+        for rows in (model.objects.order_by("pk").values() for model in MODELS)
+    ]
 
 
 #: What reviewers and administrators alone may do.
@@ -315,24 +353,24 @@ CURATOR_S = [each for each, refused in POSTS.items() if refused == 404 and each 
 )
 def test_nobody_can_do_what_is_somebody_else_s(world, as_, person, forms):
     """Neither a curator the reviewer's work, nor a reviewer the curator's."""
-    client, before = as_(world["people"][person]), unseen_login(snapshot())
+    client, before = as_(world["people"][person]), snapshot()
     for name, thing in forms:
         response, refused = client.post(address(world, name, thing), FILLED.get(name, {})), POSTS[name, thing]
         expected = LOGIN if person == "nobody" else refused if refused != LOGIN else 400
         assert outcome(response) == expected, name
-    assert unseen_login(snapshot()) == before
+    assert snapshot() == before
 
 
 @pytest.mark.parametrize("person", ["alice", "sofia"])
 def test_a_form_without_its_token_changes_nothing(world, person):
     client = Client(enforce_csrf_checks=True)
     client.force_login(world["people"][person])
-    before = unseen_login(snapshot())
+    before = snapshot()
     for name, thing in [*POSTS, ("new_release", "dataset"), ("read_notices", ""), ("choose_mail", "")]:
         response = client.post(address(world, name, thing), FILLED.get(name, {}))
         assert response.status_code == 403, name
         assert b"The form is out of date" in response.content
-    assert unseen_login(snapshot()) == before
+    assert snapshot() == before
 
 
 def test_a_group_member_may_work_on_the_dataset_until_they_leave_or_their_account_is_closed(world, as_, alice, bob):
@@ -385,10 +423,10 @@ def test_the_admin_is_for_staff_who_read_there_and_write_through_the_pages_only(
     sofia.is_superuser = True
     sofia.save()
     client = as_(sofia)
-    before = unseen_login(snapshot())
+    before = snapshot()
     for model, thing in (("budget", "budget"), ("dataset", "dataset"), ("release", "draft")):
         assert client.get(f"/admin/releases/{model}/{world[thing]}/change/").status_code == 200
         for action in ("change", "delete"):
             assert client.post(f"/admin/releases/{model}/{world[thing]}/{action}/", {"post": "yes"}).status_code == 403
         assert client.post(f"/admin/releases/{model}/add/", {}).status_code == 403
-    assert unseen_login(snapshot()) == before
+    assert snapshot() == before

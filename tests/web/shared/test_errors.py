@@ -1,7 +1,5 @@
 """Pages for what cannot be served, without a private detail; and errors as pages say them, with places in words."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -16,8 +14,6 @@ from releases.engine.errors import InvalidInput
 from releases.engine.workload.parsing import read_question
 from releases.views.public import catalogue
 from tests.web.pages import body, words
-
-pytestmark = pytest.mark.django_db
 
 
 def test_a_page_that_is_not_there(client):

@@ -1,7 +1,5 @@
 """Every page that lists things asks the database as many questions for fifty of them as for five."""
 
-from __future__ import annotations
-
 import uuid
 
 import pytest
@@ -18,8 +16,6 @@ from releases.ledger import audit_log, ledger, reports
 from releases.models import AuditAction, Budget, BudgetRequest, Dataset, Release, Workload
 from releases.notifications import messages
 from tests.web.pages import body
-
-pytestmark = pytest.mark.django_db
 
 FEW, MANY = 5, 50
 QUESTIONS = {"version": 1, "queries": [{"marginals": 1}]}

@@ -1,8 +1,5 @@
 """What the browser is told to refuse, and how little each page weighs."""
 
-from __future__ import annotations
-
-import gzip
 import os
 import re
 import subprocess
@@ -14,11 +11,8 @@ from django.conf import settings
 from django.core.checks import run_checks
 from django.urls import reverse
 
-from releases import services
 from tests.stack import ROOT
-from tests.web.pages import body
-
-pytestmark = pytest.mark.django_db
+from tests.web.shared.test_access import assert_is_closed_light_and_well_formed
 
 TEMPLATES = ROOT / "templates"
 ACCOUNT_PAGES = [
@@ -28,67 +22,14 @@ ACCOUNT_PAGES = [
 ]
 
 
-@pytest.fixture
-def every_page(dataset, draft, make_queued, asked, as_, alice, sofia):
-    """Each page of the site as (address, response), as whoever sees most of it."""
-    full = make_queued(dataset, mechanism="laplace-histogram", epsilon="0.5")
-    assert services.execution.execute_release(release_id=full.pk)
-    queued = make_queued(dataset, epsilon="0.1")
-    own = [
-        *(reverse(name) for name in ("home", "catalogue", "dataset_list", "upload", "release_list")),
-        *(reverse(name, args=[dataset.pk]) for name in ("dataset_detail", "columns", "protection", "budget")),
-        *(reverse(name, args=[asked.budget.datasets.first().pk]) for name in ("protection", "budget")),
-        *(reverse(name, args=[draft.pk]) for name in ("questions", "compare", "confirm")),
-        reverse("compare", args=[draft.pk]) + "?curves=1&error=20",
-        *(reverse(name, args=[full.pk]) for name in ("release_detail", "receipt")),
-        reverse("release_detail", args=[queued.pk]),
-        "/nothing/here/",
-    ]
-    review = [
-        *(reverse(name) for name in ("review_queue", "budget_board")),
-        reverse("budget_request", args=[asked.pk]),
-        reverse("budget_detail", args=[dataset.budget.pk]),
-    ]
-    accounts = [reverse(name) for name in ACCOUNT_PAGES]
-    visits = [(alice, own), (sofia, review), (alice, accounts), (None, [*accounts, "/catalogue/"])]
-    answers = ((f"{each} as {who}", as_(who).get(each)) for who, addresses in visits for each in addresses)
-    return [(address, response) for address, response in answers if response.status_code != 302]
-
-
-def directives(response):
-    policy = response["Content-Security-Policy"]
-    return {part.split()[0]: part.split()[1:] for part in policy.split(";") if part.strip()}
-
-
-WANTED = {"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin"}
-WANTED |= {"Cross-Origin-Opener-Policy": "same-origin"}
-
-
-def test_every_page_is_closed_to_others_light_and_well_formed(every_page):
-    """It may run and style the site's own files alone, asks no other host for anything, and may not be kept for others.
-    HTML, style and htmx, compressed, are few bytes; charts are loaded only where there are some."""
-    shared = ["site.css", "vendor/pico-2.1.1.min.css", "vendor/htmx-2.0.11.min.js"]
-    static = ROOT / "releases/static/releases"
-    common = sum(len(gzip.compress((static / name).read_bytes())) for name in shared)
-    for address, response in every_page:
-        policy, page = directives(response), body(response)
-        assert policy["default-src"] == ["'none'"], address
-        assert policy["script-src"] == policy["style-src"] == ["'self'"], address
-        assert "unsafe" not in response["Content-Security-Policy"], address
-        assert policy["frame-ancestors"] == policy["base-uri"] == ["'none'"], address
-        assert policy["form-action"] == ["'self'"], address
-        assert {name: response[name] for name in WANTED} == WANTED, address
-        assert {"private", "no-store"} & set(response["Cache-Control"].split(", ")), address
-        links = re.findall(r"""\b(?:src|href|action)=["']([a-z]+:[^"']*|//[^"']*)""", page)
-        assert [link for link in links if not link.startswith("data:image/svg+xml")] == [], address
-        assert common + len(gzip.compress(page.encode())) < 60_000, address
-        assert '<html lang="en-GB">' in page, address
-        assert re.search(r"<title>\s*\S.* · dpweb</title>", page, flags=re.DOTALL), address
-        assert page.count("<h1") == 1, address
-        ids = re.findall(r'\bid="([^"]+)"', page)
-        assert len(ids) == len(set(ids)), address
-    with_charts = {address.split("/")[1] for address, response in every_page if "vega" in body(response)}
-    assert with_charts == {"releases", "review"}
+def test_the_pages_of_accounts_and_of_what_is_not_there_are_closed_to_others_light_and_well_formed(as_, alice):
+    """Those of the site are looked at where everybody visits them, in `test_access`."""
+    addresses = [*map(reverse, ACCOUNT_PAGES), "/nothing/here/"]
+    visited = [(address, as_(who).get(address)) for who in (alice, None) for address in addresses]
+    pages = [(address, response) for address, response in visited if response.status_code != 302]
+    assert len(pages) > len(ACCOUNT_PAGES)
+    for address, response in pages:
+        assert_is_closed_light_and_well_formed(response, address)
 
 
 def test_no_answer_may_be_kept_for_others_or_shown_again_unasked(client, confirmed, alice, public):

@@ -6,8 +6,6 @@ from the site's table of contents: one that is added is visited, or fails here b
 stake may see of a match is shown to differ, so that the comparison is known to see.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 import uuid
@@ -28,8 +26,6 @@ from releases.urls import urlpatterns
 from tests.web.conftest import COLUMNS, WORKLOAD, give, person
 from tests.web.pages import body, masked
 from tests.web.undoing import undone
-
-pytestmark = pytest.mark.django_db
 
 #: So many people that the same rows are evidence of the same people.
 TABLE = b"person,age,sex\n" + b"".join(
@@ -187,9 +183,8 @@ def bring(client, title, content):
 
 
 @pytest.fixture
-def world(people, group, as_, make_draft, monkeypatch):
+def world(people, group, as_, make_draft, no_worker):
     """Her table with a budget, a queued release and a draft; his table with a request that waits."""
-    monkeypatch.setattr("releases.services.releases.enqueue", lambda release_id: None)
 
     def build(hers, his, uploader, *, hers_first=True):
         alice, rita, sofia, owner = (people[name] for name in ("alice", "rita", "sofia", uploader))

@@ -1,8 +1,6 @@
 """Words: those of the field open their meaning where they first stand on a page, without a script; and a release can be
 planned, confirmed and read in few and easy words, those that show, outside closed details."""
 
-from __future__ import annotations
-
 import re
 import sys
 
@@ -33,7 +31,6 @@ def test_a_word_is_found_in_its_longest_form_and_not_within_another():
     assert found == ["add/remove neighbours", "Epsilon"]
 
 
-@pytest.mark.django_db
 def test_all_words_stand_on_one_page_for_everybody(client):
     page = client.get(reverse("words"))
     for word in WORDS:
@@ -41,7 +38,6 @@ def test_all_words_stand_on_one_page_for_everybody(client):
     assert reverse("words") in body(client.get("/catalogue/"))
 
 
-@pytest.mark.django_db
 def test_what_people_typed_stays_text_beside_a_word(dataset, as_, alice):
     dataset.title = "<b>epsilon</b> & co"
     dataset.save()
@@ -50,7 +46,6 @@ def test_what_people_typed_stays_text_beside_a_word(dataset, as_, alice):
     assert "&lt;b&gt;" in page
 
 
-@pytest.mark.django_db
 def test_the_pages_of_a_release_have_at_most_2500_words_and_none_is_harder_than_a_newspaper(
     dataset, make_draft, make_queued, published, as_, alice
 ):

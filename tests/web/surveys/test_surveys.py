@@ -1,7 +1,5 @@
 """Surveys under randomised response: what their people see and do, what respondents are told, what is kept of them."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -21,8 +19,6 @@ from releases.models import AuditEvent, Budget, LedgerEntry, Survey, SurveyTally
 from tests.stack import ROOT
 from tests.web.pages import body, field_value, words
 from tests.web.steps import again
-
-pytestmark = pytest.mark.django_db
 
 TYPED = {"title": "Canteen", "question": "Do you smoke?", "answers": "Yes\nNo\n", "epsilon": "1", "group": ""}
 #: 30, 20 and 10 reports.

@@ -1,8 +1,6 @@
 """A plan is read by the process that runs it, and what the run makes by the one that asked for it: plain values and the
 engine's classes, nothing else."""
 
-from __future__ import annotations
-
 import io
 import pickle
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Running a charged release, step by step in one process: nothing before the charge, once, and never given back."""
 
-from __future__ import annotations
-
 import logging
 import uuid
 
@@ -14,12 +12,7 @@ from releases.worker import runner
 from tests.stack import ROOT
 from tests.web.steps import again, execute, submit
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _no_messages(monkeypatch):
-    monkeypatch.setattr(execution, "enqueue", lambda release_id: None)
+pytestmark = pytest.mark.usefixtures("no_worker")
 
 
 @pytest.fixture

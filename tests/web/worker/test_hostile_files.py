@@ -1,7 +1,5 @@
 """Files that are made to take all memory or time, or to crash a library, end as a refusal of the confined process."""
 
-from __future__ import annotations
-
 import gzip
 import re
 import zipfile
@@ -78,7 +76,6 @@ def test_a_library_that_crashes_says_so(monkeypatch, ended):  # noqa: F811
         asked()
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("error", "said"), [(runner.Crashed("It crashed."), "it is damaged"), (runner.OverLimit("It is long."), TOO_MUCH)]
 )

@@ -1,7 +1,5 @@
 """Every table is read in a process of its own that can reach nothing else, and that cannot hold up what others do."""
 
-from __future__ import annotations
-
 import ast
 import os
 import signal
