@@ -299,6 +299,16 @@ def test_storage_that_is_away_or_denies_costs_nothing_before_it_is_read_and_has_
         services.connections.tables_of(services.connections.connection_named("store"))
 
 
+def test_storage_that_goes_away_after_it_has_named_the_columns_costs_nothing(
+    queued, bucket, until_it_ends, monkeypatch
+):
+    location = services.connections.opened(queued.dataset)
+    monkeypatch.setattr(services.connections, "opened", lambda *_, **named: location)
+    bucket.denies = DENIED
+    assert until_it_ends(queued).ended_because == Ending.AWAY
+    assert returned() == 1
+
+
 def test_a_column_that_is_gone_or_has_another_type_is_refused_before_the_charge(bucket, register, prepare, queue):
     dataset = prepare(register(), COLUMNS)
     for columns, says in (
