@@ -258,6 +258,8 @@ CONNECTIONS = {name: env.str(f"CONNECTION_{name.upper()}") for name in env.list(
 SECRETS_DIR = env.str("SECRETS_DIR", default="")
 #: Below these, administrators may register folders of Parquet files on the site.
 CONNECTABLE_FOLDERS = env.list("CONNECTABLE_FOLDERS", default=[])
+#: Hosts of storage that is reached without encryption, beside this machine.
+CONNECTABLE_HTTP_HOSTS = env.list("CONNECTABLE_HTTP_HOSTS", default=[])
 UPLOAD_CAP_BYTES = env.int("UPLOAD_CAP_MB", default=1024) * 2**20
 #: What a table may come to once it is read: a Parquet file of some kilobytes can hold billions of the same value.
 MAX_UPLOAD_ROWS = env.int("MAX_UPLOAD_ROWS", default=200_000_000)

@@ -1,4 +1,4 @@
-"""Connections: databases and folders whose tables become datasets where they are."""
+"""Connections: databases, folders and storage whose tables become datasets where they are."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class TableIn(Schema):
 
 @router.get("/connections")
 def list_connections(request: HttpRequest) -> Any:
-    """The databases and folders whose tables a curator may use, by name. Administrators are given all of them, with
-    their addresses, where their passwords are read, and why one is not used."""
+    """The databases, folders and storage whose tables a curator may use, by name. Administrators are given all of them,
+    with their addresses, where their passwords are read, and why one is not used."""
     person = signed_in(request)
     if may_administer(person):
         return [_connection(each) for each in services.connections.all_connections()]
@@ -42,8 +42,8 @@ def list_connections(request: HttpRequest) -> Any:
 
 @router.post("/connections", response={201: Any})
 def register_connection(request: HttpRequest, asked: ConnectionIn) -> Any:
-    """Register a database, as `postgresql://ROLE@HOST/DATABASE`, or a folder of Parquet files, as `file:///FOLDER`. The
-    address holds no password. For administrators."""
+    """Register a database, as `postgresql://ROLE@HOST/DATABASE`, a folder of Parquet files, as `file:///FOLDER`, or
+    storage, as `s3://KEY@BUCKET/PREFIX?endpoint=https://HOST`. The address holds no password. For administrators."""
     made = services.connections.register_connection(name=asked.name, address=asked.address, by=signed_in(request))
     return Status(201, _connection(made))
 
@@ -60,7 +60,7 @@ def remove_connection(request: HttpRequest, database: str) -> Any:
 
 @router.get("/connections/{slug:database}/tables")
 def list_tables(request: HttpRequest, database: str) -> Any:
-    """The tables that a database lists, or the files of a folder, for curators."""
+    """The tables that a database lists, or the files of a folder or of storage, for curators."""
     check_may_upload(signed_in(request))
     return list(services.connections.tables_of(_of_site(database)).tables)
 

@@ -1,5 +1,5 @@
 """Tables where they are: databases that the settings name or an administrator has registered, and the tables that they
-list. A folder of Parquet files is such a database, too.
+list. A folder of Parquet files is such a database, too, and so is storage that holds them.
 
     all_connections       those that are named
     connections           those of them that may be read
@@ -9,6 +9,7 @@ list. A folder of Parquet files is such a database, too.
     register_table        one of these tables becomes a dataset; nothing is copied
     opened                before a run: its address with the password, once the catalogue is what it was
     refuse_changed        the same before a charge
+    version_before        which version of it is about to be read, where it has versions
 
 A table in a database changes. So it is one population with all that it will hold, whose budget spans all its versions,
 and the number of its rows stays private: neighbours are add/remove (`datasets.declare_protection`). A password is read
@@ -24,13 +25,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING
-from urllib.parse import quote, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from django.conf import settings
 from django.db import transaction
 
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.tables.facts import SERVER
+from releases.engine.tables.places import DATABASE, FOLDER, STORAGE, kind_of
 from releases.ledger import audit_log
 from releases.models import AuditAction, Dataset, Fingerprint, LedgerEntry, RegisteredConnection
 from releases.models.role_rules import check_may_administer, check_may_upload
@@ -41,6 +43,7 @@ from releases.storage.addresses import (
     fault_of,
     fault_of_name,
     fault_of_registered,
+    needs_secret,
     password_of,
     place_of_password,
     places_of_password,
@@ -104,31 +107,43 @@ class Connection:
         return ", ".join(places_of_password(self.name))
 
     @property
+    def needs_secret(self) -> bool:
+        return needs_secret(self.address)
+
+    @property
     def is_folder(self) -> bool:
         return self.address.startswith("file://")
 
     def location(self, table: str) -> str:
         """Where the counts read one of its tables, with the password."""
-        return f"{self.address.removeprefix('file://')}/{table}" if self.is_folder else f"{self.url}#{table}"
+        if kind_of(self.address) is FOLDER:
+            return f"{self.address.removeprefix('file://')}/{table}"
+        return f"{self.url}#{table}"
 
     @property
     def server(self) -> str:
         """Which database it is, whoever signs in."""
-        if self.is_folder:
-            return self.address
         parts = urlsplit(self.address)
+        kind = kind_of(self.address)
+        if kind is FOLDER:
+            return self.address
+        if kind is STORAGE:
+            endpoint = urlsplit(dict(parse_qsl(parts.query))["endpoint"])
+            port = endpoint.port or {"https": 443, "http": 80}[endpoint.scheme]
+            return f"{endpoint.hostname}:{port}/{parts.hostname}{parts.path}"
+        assert kind is DATABASE
         return f"{parts.hostname}:{parts.port or 5432}{parts.path}"
 
     @property
     def url(self) -> str:
         """Its URL with the password: for the process that reads, and nobody else."""
-        if self.is_folder:
+        if not self.needs_secret:
             return self.address
         scheme, _, rest = self.address.partition("://")
         role, _, where = rest.partition("@")
         if password := password_of(self.name):
             role += f":{quote(password, safe='')}"
-        if self.registered is not None:
+        if self.registered is not None and kind_of(self.address) is DATABASE:
             where += f"{'&' if '?' in where else '?'}{_AUTHENTICATION}"
         return f"{scheme}://{role}@{where}"
 
@@ -228,7 +243,7 @@ def tables_of(connection: Connection) -> Listed:
     row = connection.registered
     checked = row.server_version if row is not None and row.software == _SOFTWARE else ""
     found = _listed_by(connection, checked=checked)
-    if row is not None and not connection.is_folder and found.version != checked:
+    if row is not None and found.version != checked:
         # The version for which the database has just counted right.
         RegisteredConnection.objects.filter(pk=row.pk).update(server_version=found.version, software=_SOFTWARE)
     return Listed(connection=connection, tables=found.names)
@@ -245,7 +260,7 @@ def _refuse_name(name: str) -> None:
 
 def _looked_for(connection: Connection) -> str:
     """Where a password was read or looked for."""
-    if connection.is_folder:
+    if not connection.needs_secret:
         return ""
     if connection.password_place:
         return f"The password was read from {connection.password_place}."
@@ -335,6 +350,16 @@ def refuse_changed(dataset: Dataset) -> None:
     """
     if dataset.is_in_database:
         opened(dataset)
+
+
+def version_before(dataset: Dataset, location: str) -> str:
+    """Which version of a table its storage holds: asked before it is opened, so that nothing was read where it is away.
+
+    Raises:
+        Unavailable: it is away.
+    """
+    with _said_of(connection_named(dataset.connection)):
+        return reading.version_of_object(location)
 
 
 def _refuse_other_columns(dataset: Dataset, now: dict[str, Column]) -> None:

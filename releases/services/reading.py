@@ -3,8 +3,8 @@
     upload_start, upload             a file that was sent
     digest, sketch                   by which rows are recognised
     run_plan, open_session, count    what was charged
-    tables_of_server, columns_of_server
-                                     what a database says of its tables; no row is read
+    tables_of_server, columns_of_server, version_of_object
+                                     what a database or storage says of its tables; no row is read
 
 Pages, tasks and commands come to a table through these functions alone; a connection anywhere else is refused (see
 ``engine/tables/connection.py``).
@@ -21,6 +21,7 @@ from django.conf import settings
 
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.facts import UnreadableTable
+from releases.engine.tables.places import kind_of
 from releases.storage.scratch import limits
 from releases.worker import runner
 
@@ -156,7 +157,7 @@ def count(question: Count, schema: Schema, location: str) -> int:
 
 
 def tables_of_server(url: str, *, checked: str) -> Tables:
-    """What a database or a folder lists, and what the role of its URL may do.
+    """What a database, a folder or storage lists, and what the role of its URL may do.
 
     Args:
         checked: the version of the server for which this software's self test has passed; empty where none is known.
@@ -167,10 +168,7 @@ def tables_of_server(url: str, *, checked: str) -> Tables:
     """
     from releases.worker import jobs
 
-    has_network = not url.startswith("file://")
-    found = _run(
-        jobs.tables_of_server, seconds=settings.ANSWER_TIME_LIMIT, url=url, checked=checked, has_network=has_network
-    )
+    found = _run(jobs.tables_of_server, seconds=settings.ANSWER_TIME_LIMIT, url=url, checked=checked, **_network(url))
     return cast("Tables", found)
 
 
@@ -196,13 +194,26 @@ def columns_of_server(location: str, *, is_checked: bool) -> dict[str, Column]:
     return cast("dict[str, Column]", found)
 
 
+def version_of_object(location: str) -> str:
+    """Which version of a table its storage holds. It is private: it tells how often the table was written.
+
+    Raises:
+        UnreadableTable: the storage does not answer.
+        ReaderError: it took too long.
+    """
+    from releases.worker import jobs
+
+    found = _run(jobs.version_of_object, seconds=settings.ANSWER_TIME_LIMIT, location=location, **_network(location))
+    return cast("str", found)
+
+
 def _run(job: Callable[..., Any], **given: Any) -> Any:
     return runner.run(job, limits=limits(), memory=settings.READER_MEMORY_BYTES, **given)
 
 
 def _network(location: str) -> dict[str, bool]:
-    """A registered database is reached over the network; a file is not."""
-    return {"has_network": "://" in location}
+    """A registered database or storage is reached over the network; a file is not."""
+    return {"has_network": kind_of(location).has_network}
 
 
 def _seconds_of_run() -> float:

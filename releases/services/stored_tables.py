@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from releases.engine.errors import EngineError
+from releases.engine.tables.places import Snapshot, kind_of
 from releases.models import Dataset
 from releases.publication import files
-from releases.services import connections
+from releases.services import connections, reading
 from releases.services.datasets import table_path
 
 #: A change this near to the moment of hashing could be followed by another that no time of change shows.
@@ -44,11 +45,12 @@ class StoredTable:
 
     Attributes:
         location: as `open_table` takes it.
-        signature: of its file; None of a table on a server, which reads it in one transaction.
+        signature: of its file, or the version of its object; None of a table on a server, which reads it in one
+            transaction.
     """
 
     location: str
-    signature: _Signature | None
+    signature: _Signature | str | None
 
     def refuse_if_changed(self) -> None:
         """Between the check and the reading, or while it was read.
@@ -56,7 +58,13 @@ class StoredTable:
         Raises:
             TableChanged: it is another file, or was written to.
         """
-        if self.signature is not None and _signature(Path(self.location)) != self.signature:
+        now: _Signature | str | None = None
+        match kind_of(self.location).snapshot:
+            case Snapshot.FILE:
+                now = _signature(Path(self.location))
+            case Snapshot.OBJECT:
+                now = reading.version_of_object(self.location)
+        if now != self.signature:
             raise TableChanged("The table's file was changed while it was read.")
 
 
@@ -73,7 +81,12 @@ def checked(dataset: Dataset, *, rehash: bool = True) -> StoredTable:
     """
     if dataset.is_in_database:
         location = connections.opened(dataset, asks_catalogue=rehash)
-        return StoredTable(location=location, signature=None if "://" in location else _signature(Path(location)))
+        match kind_of(location).snapshot:
+            case Snapshot.TRANSACTION:
+                return StoredTable(location=location, signature=None)
+            case Snapshot.OBJECT:
+                return StoredTable(location=location, signature=connections.version_before(dataset, location))
+        return StoredTable(location=location, signature=_signature(Path(location)))
     if not dataset.file_sha256:
         raise TableChanged("Which file was stored is not on record.")
     path, now = Path(table_path(dataset)), time.time_ns()

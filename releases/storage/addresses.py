@@ -1,14 +1,18 @@
-"""Addresses of databases and folders: which of them the site reads. Their passwords: where it reads them."""
+"""Addresses of databases, folders and storage: which of them the site reads. Their secrets: where it reads them."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterator
+from ipaddress import ip_address
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from django.conf import settings
+
+from releases.engine.errors import InvalidInput
+from releases.engine.tables.places import DATABASE, FOLDER, KINDS, STORAGE, USUAL_REGION, kind_of
 
 
 def fault_of_name(name: str) -> str:
@@ -21,13 +25,20 @@ def fault_of_name(name: str) -> str:
 def fault_of_registered(address: str) -> str:
     """What is wrong, beside `fault_of`, with an address that was not named in the settings; empty where nothing is."""
     parts = urlsplit(address)
-    if parts.scheme == "file":
+    if kind_of(address) is FOLDER:
         folder = Path(parts.path).resolve()
         if any(folder.is_relative_to(Path(each).resolve()) for each in settings.CONNECTABLE_FOLDERS):
             return ""
         allowed = ", ".join(settings.CONNECTABLE_FOLDERS) or "none"
         return f"must be one of the folders that the setting CONNECTABLE_FOLDERS allows, or below one; it has {allowed}"
     return "must name one host" if "," in (parts.hostname or "") else ""
+
+
+def needs_secret(address: str) -> bool:
+    """Whether nothing is read without a secret, also of an address that has a fault."""
+    scheme, _, rest = address.partition("://")
+    kind = KINDS.get(scheme)
+    return kind is not None and kind.has_network and (kind.needs_secret or "@" in rest)
 
 
 def without_secrets(address: str) -> str:
@@ -42,7 +53,8 @@ def without_secrets(address: str) -> str:
         # Which of the two signs belongs to a password cannot be said.
         where = ""
     where, mark, options = where.partition("?")
-    kept = "&".join(each for each in options.split("&") if each.startswith("ssl"))
+    harmless = ("endpoint=", "region=") if scheme == "s3" else ("ssl",)
+    kept = "&".join(each for each in options.split("&") if each.startswith(harmless))
     role = re.split("[:/?@]", signs_in)[0]
     return f"{scheme}{separator}{role}{at}{where}{mark if kept else ''}{kept}"
 
@@ -88,25 +100,71 @@ def fault_of_address(name: str, address: str) -> str:
     """What is wrong with the address of a connection; empty where nothing is."""
     try:
         parts = urlsplit(address)
-        port = parts.port or 5432
+        if parts.fragment:
+            return "must name no table"
+        if parts.password is not None:
+            return f"must have no password; set CONNECTION_{name.upper()}_PASSWORD or ..._PASSWORD_FILE"
+        return _FAULTS[kind_of(address)](parts)
+    except InvalidInput:
+        return f"must be {' or '.join(each.form for each in KINDS.values())}"
     except ValueError:
         return "must be an address whose host and port can be read"
-    if parts.fragment:
-        return "must name no table"
-    if parts.scheme == "file":
-        if parts.hostname or not parts.path.startswith("/") or parts.path.endswith("/"):
-            return "must be file:///FOLDER, which begins with / and does not end with it"
-        own = (Path(settings.DATA_DIR), Path(settings.TABLES_DIR), Path(settings.RELEASES_DIR))
-        folder = Path(parts.path).resolve()
-        # The tables in it have budgets already, of which a second would know nothing.
-        return "is the site's own folder" if any(folder.is_relative_to(each.resolve()) for each in own) else ""
-    if parts.scheme != "postgresql" or not parts.hostname or not parts.username or not parts.path.strip("/"):
-        return "must be postgresql://ROLE@HOST/DATABASE or file:///FOLDER"
-    if parts.password is not None:
-        return f"must have no password; set CONNECTION_{name.upper()}_PASSWORD or ..._PASSWORD_FILE"
+
+
+def _fault_of_folder(parts: SplitResult) -> str:
+    if parts.netloc or not parts.path.startswith("/") or parts.path.endswith("/"):
+        return f"must be {FOLDER.form}, which begins with / and does not end with it"
+    own = (Path(settings.DATA_DIR), Path(settings.TABLES_DIR), Path(settings.RELEASES_DIR))
+    folder = Path(parts.path).resolve()
+    # The tables in it have budgets already, of which a second would know nothing.
+    return "is the site's own folder" if any(folder.is_relative_to(each.resolve()) for each in own) else ""
+
+
+def _fault_of_database(parts: SplitResult) -> str:
+    if not parts.hostname or not parts.username or not parts.path.strip("/"):
+        return f"must be {DATABASE.form}"
     # Others would name another host, database or role than the address does, or a password.
     if others := sorted(name for name, _ in parse_qsl(parts.query, keep_blank_values=True) if name[:3] != "ssl"):
         return f"must have no parameter but those of sslmode and its kin; it has {', '.join(others)}"
     site = settings.DATABASES["default"]
     own_place = (site.get("HOST"), int(site.get("PORT") or 5432), site.get("NAME"))
-    return "is the site's own database" if own_place == (parts.hostname, port, parts.path[1:]) else ""
+    return "is the site's own database" if (parts.hostname, parts.port or 5432, parts.path[1:]) == own_place else ""
+
+
+def _fault_of_storage(parts: SplitResult) -> str:
+    # Nothing in it is written in two ways, so that two addresses of one place are seen to be of one.
+    if not re.fullmatch(r"([\w.+=-]+@)?[a-z0-9][a-z0-9.-]+[a-z0-9]", parts.netloc, re.ASCII):
+        return f"must be {STORAGE.form}, with or without KEY@"
+    steps = parts.path.split("/")[1:]
+    if not all(re.fullmatch(r"[\w.=+-]+", each, re.ASCII) and each.strip(".") for each in steps):
+        return "must have a prefix of letters, digits and . _ = + - between single /, none at its end"
+    given = parse_qsl(parts.query, keep_blank_values=True)
+    options = dict(given)
+    if not {"endpoint"} <= options.keys() <= {"endpoint", "region"} or len(options) != len(given):
+        return "must name the endpoint once, perhaps the region, and nothing else"
+    if not re.fullmatch("[a-z0-9-]+", options.get("region", USUAL_REGION)):
+        return "must have a region of small letters, digits and -"
+    return _fault_of_endpoint(options["endpoint"])
+
+
+def _fault_of_endpoint(endpoint: str) -> str:
+    found = re.fullmatch(r"(https?)://([a-z0-9.-]+|\[[0-9a-f:]+\])(:[0-9]{1,5})?", endpoint)
+    if found is None:
+        return "must have as its endpoint https://HOST or https://HOST:PORT"
+    scheme, host, port = found.groups()
+    if port is not None and int(port[1:]) not in range(1, 1 << 16):
+        return "must have an endpoint whose port is at most 65535"
+    if scheme == "https" or host in settings.CONNECTABLE_HTTP_HOSTS or _is_this_machine(host):
+        return ""
+    return "must have an endpoint by https; the setting CONNECTABLE_HTTP_HOSTS names no such host for http"
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+#: What is wrong with an address, by its kind: one of a kind that is not here is refused.
+_FAULTS = {FOLDER: _fault_of_folder, DATABASE: _fault_of_database, STORAGE: _fault_of_storage}

@@ -18,9 +18,10 @@ from releases.engine.mechanisms.pmw.online import ExactCounts, OnlinePlan
 from releases.engine.mechanisms.pmw.session import Session
 from releases.engine.noise.randomness import OperatingSystemRandomness
 from releases.engine.run import run_release
-from releases.engine.tables import catalogue, fingerprint, ingest
+from releases.engine.tables import catalogue, fingerprint, ingest, storage
 from releases.engine.tables.connection import Limits
 from releases.engine.tables.facts import FileFacts
+from releases.engine.tables.places import kind_of
 from releases.engine.tables.query import TableCounts, check_server, open_table
 from releases.engine.workload.queries import Count
 
@@ -88,7 +89,7 @@ def tables_of_server(
     checked: str,
     limits: Limits,  # noqa: ARG001  every job gets them
 ) -> catalogue.Tables:
-    """What a database or a folder lists, and what its role may do. No row is read.
+    """What a database, a folder or storage lists, and what its role may do. No row is read.
 
     A database counts the rows of the self test too, unless it is of the version for which it did.
     """
@@ -99,7 +100,7 @@ def tables_of_server(
 
 
 def columns_of_server(*, location: str, is_checked: bool, limits: Limits) -> dict[str, catalogue.Column]:
-    """The columns of a table in a database or a folder, with their types. No row is read.
+    """The columns of a table in a database, a folder or storage, with their types. No row is read.
 
     A database counts the rows of the self test first, unless it just did.
     """
@@ -108,9 +109,18 @@ def columns_of_server(*, location: str, is_checked: bool, limits: Limits) -> dic
     return catalogue.columns(location, limits=limits)
 
 
+def version_of_object(
+    *,
+    location: str,
+    limits: Limits,  # noqa: ARG001  every job gets them
+) -> str:
+    """Which version of a table its storage holds. No row is read."""
+    return storage.version(location)
+
+
 def _check_server(url: str) -> None:
-    """Of a folder this program itself counts the files."""
-    if "://" in url and not url.startswith("file://"):
+    """Files this program itself counts."""
+    if kind_of(url).counts_itself:
         with catalogue.refused_in_words():
             check_server(url)
 
@@ -124,6 +134,6 @@ JOBS: dict[str, Callable[..., Any]] = {
     job.__name__: job
     for job in (
         *(start_of_upload, upload, digest, sketch, release, opened_session, count),
-        *(tables_of_server, columns_of_server),
+        *(tables_of_server, columns_of_server, version_of_object),
     )
 }

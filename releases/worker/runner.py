@@ -1,7 +1,7 @@
 """The only way to a table: each job in a confined process of its own, which lives no longer than the job.
 
     run      a job of ``jobs.py``, within so much time and memory, and without a network unless the table is in a
-             registered database
+             registered database or storage
     warm     have the process ready that the jobs' processes are forked from, so that the first job need not wait for it
 
 That process (``reader.py``) is a fresh program rather than a fork of this one: DuckDB, OpenBLAS and numba have threads,
@@ -40,6 +40,14 @@ logger = logging.getLogger(__name__)
 _SECRETS = ("SECRET_KEY", "DIGEST_KEY", "DATABASE_URL", "CELERY_BROKER_URL", "CACHE_URL", "EMAIL_URL", "METRICS_TOKEN")
 #: Each job gets the password that it needs, and no other.
 _SECRETS_OF_CONNECTIONS = "CONNECTION_"
+#: What a library that reaches storage would take from the environment, an account's files or a service of the machine:
+#: who signs in is in the job alone.
+_AMBIENT = "AWS_"
+_NOTHING_AMBIENT = {
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+}
 #: What an answer may hold beside the engine's classes.
 _PLAIN = {
     "builtins": {"set", "frozenset", "slice", "complex"},
@@ -92,7 +100,7 @@ def run(
         memory: bytes that its process may take.
         seconds: how long it may take.
         report: called with each step and the share done; where it raises, the process is ended.
-        has_network: for a table in a registered database.
+        has_network: for a table in a registered database or storage.
         given: the job's own arguments.
 
     Raises:
@@ -244,8 +252,8 @@ def _running(*, compiled: bool = False) -> socket.socket:
 
 def _make(requests: socket.socket, compiled: bool) -> subprocess.Popen[bytes]:
     hidden = {each for name in _SECRETS for each in (name, f"{name}_FILE")}
-    hidden |= {name for name in os.environ if name.startswith(_SECRETS_OF_CONNECTIONS)}
-    environment = {name: value for name, value in os.environ.items() if name not in hidden}
+    hidden |= {name for name in os.environ if name.startswith((_SECRETS_OF_CONNECTIONS, _AMBIENT))}
+    environment = {name: value for name, value in os.environ.items() if name not in hidden} | _NOTHING_AMBIENT
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(settings.BASE_DIR), os.environ.get("PYTHONPATH")]))
     return subprocess.Popen(  # noqa: S603  this program itself
         [

@@ -1,4 +1,4 @@
-"""What a PostgreSQL server or a folder of Parquet files says of its tables: names and columns. No row is read.
+"""What a PostgreSQL server, a folder of Parquet files or storage says of its tables: names and columns. No row is read.
 
     tables         those that may be read; on a server also what its role may do beside that
     columns        of one table, with the types that they are declared with
@@ -9,14 +9,16 @@ the role, the host or a value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from releases.engine.tables import storage
 from releases.engine.tables.connection import Limits, connect, refuse_unless_confined
 from releases.engine.tables.facts import UnreadableTable
+from releases.engine.tables.places import DATABASE, FOLDER, STORAGE, kind_of
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -25,7 +27,6 @@ _SECONDS = 10
 #: Names that the list of tables can hold; of more, those that come first.
 MOST_TABLES = 2_000
 
-_FOLDER = "file://"
 #: Types of single values in a Parquet file, whatever their size or scale; a column of any other is not listed.
 _SINGLE = ("BOOLEAN", "VARCHAR", "DATE", "TIME", "TIMESTAMP", "UUID", "DECIMAL", "FLOAT", "DOUBLE", "ENUM")
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
@@ -89,7 +90,7 @@ class Tables:
         names: ``schema.table``, in the order of the alphabet.
         faults: what the role may do beside reading, in words; empty of one that reads alone.
         is_utf8: every text of the database can be read. Of others one row could end a run.
-        version: of the server, as it writes it; empty of a folder.
+        version: of the server, as it writes it; empty where this machine counts.
     """
 
     names: tuple[str, ...]
@@ -114,14 +115,20 @@ class Column:
 
 
 def tables(url: str) -> Tables:
-    """The tables that the role of a URL may read, or the Parquet files of the folder that it names.
+    """The tables that the role of a URL may read, or the Parquet files of the folder or below the prefix that it names.
 
     Raises:
+        InvalidInput: the URL is of no kind that is known.
         UnreadableTable: the server does not answer, or refuses the role.
         Unconfined: nothing confines this process.
     """
-    if url.startswith(_FOLDER):
-        return Tables(names=_files(Path(url.removeprefix(_FOLDER))), faults=())
+    kind = kind_of(url)
+    if kind is FOLDER:
+        return Tables(names=_files(Path(url.removeprefix("file://"))), faults=())
+    if kind is STORAGE:
+        # What a key may do beside reading, storage cannot be asked without trying it.
+        return Tables(names=tuple(storage.names(url)[:MOST_TABLES]), faults=())
+    assert kind is DATABASE
     with _asked(url) as connection:
         names = [str(name) for (name,) in connection.execute(_TABLES, [MOST_TABLES])]
         faults = [says for statement, says in _RIGHTS.items() if _is_true(connection, statement)]
@@ -135,14 +142,19 @@ def columns(location: str, *, limits: Limits | None = None) -> dict[str, Column]
 
     Args:
         location: as `open_table` takes it.
-        limits: of the connection that reads the columns of a file.
+        limits: of the connection that reads the columns of a file or an object.
 
     Raises:
+        InvalidInput: the location is of no kind that is known.
         UnreadableTable: the server does not answer, or refuses the role.
         Unconfined: nothing confines this process.
     """
-    if "://" not in location:
-        return _columns_of_file(location, limits)
+    kind = kind_of(location)
+    if kind is FOLDER:
+        return _of_single_values(_columns_of_file(location, limits))
+    if kind is STORAGE:
+        return _of_single_values(storage.described(location, limits=limits))
+    assert kind is DATABASE
     url, _, name = location.partition("#")
     schema, _, table = name.rpartition(".")
     with _asked(url) as connection:
@@ -165,12 +177,15 @@ def _is_own(path: Path) -> bool:
     return path.is_file() and path.resolve().parent == path.parent.resolve()
 
 
-def _columns_of_file(path: str, limits: Limits | None) -> dict[str, Column]:
+def _columns_of_file(path: str, limits: Limits | None) -> dict[str, str]:
     if not _is_own(Path(path)):
         return {}
     connection = connect(paths=[path], limits=limits)
     described = connection.execute("DESCRIBE SELECT * FROM read_parquet(?)", [path]).fetchall()
-    found = {str(name): str(kind) for name, kind, *_ in described}
+    return {str(name): str(kind) for name, kind, *_ in described}
+
+
+def _of_single_values(found: Mapping[str, str]) -> dict[str, Column]:
     return {
         name: Column(type=kind, comment="", values=("false", "true") if kind == "BOOLEAN" else ())
         for name, kind in found.items()

@@ -40,31 +40,34 @@ from releases.engine.tables.derived import columns_read, derived
 from releases.engine.tables.dialects import column, filtered, is_there, step, whole
 from releases.engine.tables.grouping import MOST_SETS, by_codes, by_values
 from releases.engine.tables.number import numbers
+from releases.engine.tables.places import DATABASE, FOLDER, STORAGE, kind_of
 from releases.engine.tables.self_test import refuse_unless_right
 from releases.engine.tables.sources import FileTable, Server, ServerTable, Source
+from releases.engine.tables.storage import ObjectTable
 from releases.engine.tables.text import text_of, texts
 
 
 def open_table(location: str, *, limits: Limits | None = None) -> Source:
-    """Open a table: the path of a Parquet file, or ``postgresql://user@host/database#table``.
+    """Open a table: the path of a Parquet file, or ``postgresql://user@host/database#table``, or as `storage` has it.
 
     Args:
         limits: of the embedded database that reads a file; None for its own.
 
     Raises:
-        InvalidInput: the location is of neither form.
+        InvalidInput: the location is of none of these forms.
         UnreadableTable: the server counts otherwise than is defined.
         Unconfined: nothing confines this process.
     """
     refuse_unless_confined()
-    kind, separator, rest = location.partition("://")
-    if not separator:
+    kind = kind_of(location)
+    if kind is FOLDER:
         return FileTable(location, limits=limits)
-    if kind not in ("postgresql", "postgres"):
-        raise InvalidInput("table", kind, "must be a file or begin with postgresql://")
     url, _, name = location.partition("#")
     if not name:
-        raise InvalidInput("table", rest.partition("@")[2] or "URL", "must end with #table_name")
+        raise InvalidInput("table", url.rpartition("@")[2] or "URL", "must end with #table_name")
+    if kind is STORAGE:
+        return ObjectTable(location, limits=limits)
+    assert kind is DATABASE
     table = ServerTable(url, name)
     refuse_unless_right(table, TableCounts)
     return table

@@ -1,4 +1,4 @@
-"""Tables where they are: in a file that DuckDB reads, on a PostgreSQL server, in Spark.
+"""Tables where they are: in a file that DuckDB reads, on a PostgreSQL server, in Spark; in storage, see ``storage.py``.
 
 Each runs a statement that the steps have built and gives its rows a batch at a time, as arrays.
 """
@@ -62,24 +62,16 @@ class Source(Session, Protocol):
         ...
 
 
-class FileTable:
-    """A Parquet file, by a connection of DuckDB that reaches nothing else."""
+#: Pushed below the selects that it stands on, the filter of rows that count would work out every code again.
+UNPUSHED = {"disabled_optimizers": "'filter_pushdown'"}
+
+
+class EmbeddedTable:
+    """A table that a connection of DuckDB in this process reads."""
 
     dialect = Dialect()
     is_here = True
-
-    def __init__(self, path: str, *, limits: Limits | None = None) -> None:
-        # Pushed below the selects that it stands on, the filter of rows that count would work out every code again.
-        options = {"disabled_optimizers": "'filter_pushdown'"}
-        self.connection: DuckDBPyConnection = connect(paths=[path], limits=limits, options=options)
-        self._path = path
-        described = self.connection.execute(f"DESCRIBE SELECT * FROM {self.dialect.sql(self.relation)}").fetchall()
-        self.columns = tuple(str(column[0]) for column in described)
-        self.number_form = number_form_of(self.connection, path)
-
-    @property
-    def relation(self) -> exp.Expr:
-        return exp.Table(this=exp.Anonymous(this="READ_PARQUET", expressions=[exp.Literal.string(self._path)]))
+    connection: DuckDBPyConnection
 
     def batches(self, statement: exp.Expr, parameters: Sequence[list[str]]) -> Iterator[tuple[NDArray[Any], ...]]:
         for number, texts in enumerate(parameters, start=1):
@@ -95,6 +87,21 @@ class FileTable:
         found = self.connection.sql(self.dialect.sql(statement))
         for batch in found.to_arrow_reader(_ROWS_AT_A_TIME):
             yield tuple(column.to_numpy(zero_copy_only=False) for column in batch.columns)
+
+
+class FileTable(EmbeddedTable):
+    """A Parquet file, by a connection of DuckDB that reaches nothing else."""
+
+    def __init__(self, path: str, *, limits: Limits | None = None) -> None:
+        self.connection = connect(paths=[path], limits=limits, options=UNPUSHED)
+        self._path = path
+        described = self.connection.execute(f"DESCRIBE SELECT * FROM {self.dialect.sql(self.relation)}").fetchall()
+        self.columns = tuple(str(column[0]) for column in described)
+        self.number_form = number_form_of(self.connection, path)
+
+    @property
+    def relation(self) -> exp.Expr:
+        return exp.Table(this=exp.Anonymous(this="READ_PARQUET", expressions=[exp.Literal.string(self._path)]))
 
 
 class Server:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,13 @@ def kept(form: NumberForm) -> str:
 
 def number_form_of(connection: DuckDBPyConnection, path: str | Path) -> NumberForm:
     found = connection.execute("SELECT key, value FROM parquet_kv_metadata(?)", [str(path)]).fetchall()
-    said = {bytes(key).decode(errors="replace"): bytes(value).decode(errors="replace") for key, value in found}
+    return form_said(
+        {bytes(key).decode(errors="replace"): bytes(value).decode(errors="replace") for key, value in found}
+    )
+
+
+def form_said(said: Mapping[str, str]) -> NumberForm:
+    """The form of numbers, in what a file's metadata say."""
     if _DECIMAL not in said:
         return PLAIN
     return NumberForm(decimal=said[_DECIMAL], thousands=said[_THOUSANDS])

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import csv
+import io
 import uuid
 from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from django.core.management import call_command
 
 from releases import services
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import PrivacyUnit
 from releases.publication import files
+from tests.web.conftest import COLUMNS, write_json
 from tests.web.steps import ask_for, protect
 
 #: Needs escaping wherever it is written into a URL.
@@ -109,6 +112,23 @@ def queue(make_queued):
         return make_queued(dataset, {"marginal": ["sex"]}, epsilon=epsilon)
 
     return queued
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch):
+    """`manage.py release` of a table, without the noise."""
+    monkeypatch.setattr("releases.management.commands.release.ensure_database", lambda: None)
+    workload = {"version": 1, "queries": [{"marginal": ["sex"]}]}
+
+    def give(table, columns=COLUMNS):
+        schema = {"version": 1, "unit": {"kind": "row"}, "neighbours": "add_remove", "columns": columns}
+        given = {"mechanism": "laplace-queries", "epsilon": "40", "delta": "0", "budget": "100", "policy": "pure"}
+        given |= {"schema": write_json(tmp_path / "s", schema), "workload": write_json(tmp_path / "w", workload)}
+        out = tmp_path / uuid.uuid4().hex
+        call_command("release", table=table, out=out, stdout=io.StringIO(), stderr=io.StringIO(), **given)
+        return counted_in(out)
+
+    return give
 
 
 def counted(release):

@@ -1,13 +1,11 @@
 """Tables in databases: chosen from a list, counted where they are, with one budget for all that they will ever hold."""
 
-import io
 import uuid
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from django.conf import settings
-from django.core.management import call_command
 from django.db import connection as site
 from django.urls import reverse
 
@@ -18,13 +16,12 @@ from releases.engine.errors import InvalidInput
 from releases.models import Dataset, Ending, EntryKind, LedgerEntry, ReleaseState
 from releases.services.connections import Unavailable
 from releases.services.release_inputs import Refusal
-from tests.web.conftest import COLUMNS, write_json
-from tests.web.databases.conftest import OTHERWISE, PASSWORD, PATIENTS, counted, counted_in
+from tests.web.conftest import COLUMNS
+from tests.web.databases.conftest import OTHERWISE, PASSWORD, PATIENTS, counted
 from tests.web.steps import ask_for, protect
 
 pytestmark = pytest.mark.postgres
 
-WORKLOAD = {"version": 1, "queries": [{"marginal": ["sex"]}]}
 PERSON = PrivacyUnit(kind="person", id_column="person", max_rows=3)
 
 
@@ -280,21 +277,6 @@ def test_the_site_does_not_start_with_an_address_that_is_wrong_or_holds_a_passwo
     found = [each.msg for each in checks.connections_are_named_without_passwords(None)]
     assert len(found) == bool(says)
     assert all(says in each and "secret" not in each for each in found)
-
-
-@pytest.fixture
-def command(tmp_path, monkeypatch):
-    monkeypatch.setattr("releases.management.commands.release.ensure_database", lambda: None)
-
-    def give(table):
-        schema = {"version": 1, "unit": {"kind": "row"}, "neighbours": "add_remove", "columns": COLUMNS}
-        given = {"mechanism": "laplace-queries", "epsilon": "40", "delta": "0", "budget": "100", "policy": "pure"}
-        given |= {"schema": write_json(tmp_path / "s", schema), "workload": write_json(tmp_path / "w", WORKLOAD)}
-        out = tmp_path / uuid.uuid4().hex
-        call_command("release", table=table, out=out, stdout=io.StringIO(), stderr=io.StringIO(), **given)
-        return counted_in(out)
-
-    return give
 
 
 def test_the_command_line_releases_from_a_table_by_its_database_s_name_or_address(clinic, command, settings, sofia):

@@ -149,8 +149,11 @@ def test_a_reader_that_is_killed_is_made_again(monkeypatch, ended):
 def test_it_knows_no_secret_of_the_site(monkeypatch, ended):
     monkeypatch.setenv("DATABASE_URL", "postgresql://secret")
     monkeypatch.setenv("SECRET_KEY_FILE", "/secret")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "of another program")
     probe(monkeypatch, "import os\nreturn sorted(os.environ)")
-    assert not {"DATABASE_URL", "SECRET_KEY_FILE"} & set(asked())
+    known = set(asked())
+    assert not {"DATABASE_URL", "SECRET_KEY_FILE", "AWS_ACCESS_KEY_ID"} & known
+    assert "AWS_EC2_METADATA_DISABLED" in known
 
 
 def test_an_answer_names_no_code_but_the_engine_s_classes(monkeypatch, ended):
