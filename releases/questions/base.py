@@ -330,19 +330,6 @@ def units_of(columns: Sequence[Attribute]) -> str:
     return f"units of {', '.join(each.name for each in columns)}"
 
 
-class NumericColumns(StatisticKind[S]):
-    """A statistic of several numeric columns."""
-
-    fields = (columns_field(Columns.NUMERIC, label="Of these columns"),)
-    lacks = "No column is declared as numbers, so there is nothing to add up."
-
-    def typed(self, statistic: S, universe: Universe) -> dict[str, Any]:
-        return {"columns": list(statistic.attributes)}
-
-    def query(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        return {self.name: given["columns"]}
-
-
 GROUPS_FIELD = Field(
     name="by",
     label="In each group of",
@@ -392,7 +379,7 @@ class NumbersByGroup(StatisticKind[N]):
         weight_field("Weighted by", may_be_none="Leave it empty where every row counts once."),
         CAP_FIELD,
     )
-    lacks = NumericColumns.lacks
+    lacks = "No column is declared as numbers, so there is nothing to add up."
     #: What the number is called, between its article and the column's name.
     noun: ClassVar[str]
 

@@ -147,7 +147,8 @@ def line_asked(
     given = {name: typed for name, typed in weights.items() if typed}
     if given and not _can_be_weighted(wanted):
         field, typed = next(iter(given.items()))
-        raise InvalidInput(field, typed, "is of no use here; averages, sums and counts alone can be weighted")
+        rule = "is of no use here; averages, variances, sums and counts alone can be weighted"
+        raise InvalidInput(field, typed, rule)
     if wanted in (COUNTS, ROWS):
         query = _table(wanted, number=number, columns=columns, universe=universe)
         if given:

@@ -18,7 +18,8 @@ k sums that is t_j = k Δ_j / ε; dividing by the largest Σ c_j / t_j gives bac
 Means of one or two columns are read off pairs of sums, of what the values are above their lowest and below their
 highest value, at the price of one such sum, where rows are added and removed or means are asked for by group: of one
 column half the squared error of a sum and a count, and an interval that holds for every number of rows, also none.
-Proofs and figures: `releases.engine.workload.row_means`.
+Proofs and figures: `releases.engine.workload.row_means`. Variances are read off three sums of each column at the price
+of one of them: `releases.engine.workload.row_variances`.
 
 The lecture notes on sensitivity print the density as p(x) ∝ e^{λ|x|}, which for λ > 0 is no density: λ = -ε/Δ.
 
@@ -85,6 +86,7 @@ from releases.engine.workload.kinds.mean import Mean
 from releases.engine.workload.kinds.regression import Regression
 from releases.engine.workload.kinds.second_moments import SecondMoments
 from releases.engine.workload.kinds.sum import Sum
+from releases.engine.workload.kinds.variance import Variance
 from releases.engine.workload.kinds.votes import Votes
 from releases.engine.workload.kinds.weighted_count import WeightedCount
 from releases.engine.workload.measurements import Grouped, measurements
@@ -106,8 +108,8 @@ LEAST_ROWS = "rows below which nothing is said"
 
 EXPECTED_ROWS = Option(
     name="expected_rows",
-    help="How many rows are counted at least, if you may say so; only used to estimate the error of a mean or of a "
-    "regression.",
+    help="How many rows are counted at least, if you may say so; only used to estimate the error of a mean, of a "
+    "variance or of a regression.",
     lowest=1,
     highest=10**9,
 )
@@ -392,7 +394,7 @@ def _expectation(noised: Noised, request: Request, source: str) -> Bound | None:
     if not isinstance(each, OfMeans) or rows is None:
         return None
     fewest, where, formula = int(rows), "", each.formula_foretold()
-    labels = tuple(f"{each.noun} mean of {name}" for name in each.names)
+    labels = tuple(f"{each.read_off} of {name}" for name in each.names)
     if isinstance(form, Grouped):
         fewest, where = int(rows) // form.groups, " in each group"
         labels = tuple(f"{label} in every group" for label in labels)
@@ -476,7 +478,7 @@ class LaplaceNumbers(Mechanism):
     summary = "Adds noise to each sum or count that the answer is read off, in proportion to its range."
     source = "Dwork and Roth, The Algorithmic Foundations of Differential Privacy (2014), Theorem 3.6"
     options = (EXPECTED_ROWS,)
-    answers = (Sum, Mean, SecondMoments, Regression, Votes, WeightedCount)
+    answers = (Sum, Mean, Variance, SecondMoments, Regression, Votes, WeightedCount)
 
     def _plan(self, request: Request) -> Plan:
         law = LaplaceLaw(epsilon=request.budget.epsilon)
@@ -558,7 +560,7 @@ class GaussianNumbers(Mechanism):
     summary = "Adds Gaussian noise to each sum or count that the answer is read off; best when there are several."
     source = "Canonne, Kamath and Steinke, The Discrete Gaussian for Differential Privacy (2020), Theorem 14"
     options = (EXPECTED_ROWS,)
-    answers = (Sum, Mean, SecondMoments, Regression, Votes, WeightedCount)
+    answers = (Sum, Mean, Variance, SecondMoments, Regression, Votes, WeightedCount)
 
     def _plan(self, request: Request) -> Plan:
         if isinstance(request.budget, PureDP):

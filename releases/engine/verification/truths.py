@@ -31,6 +31,7 @@ from releases.engine.workload.kinds.strongest_associations import StrongestAssoc
 from releases.engine.workload.kinds.sum import Sum
 from releases.engine.workload.kinds.survey import Survey
 from releases.engine.workload.kinds.threshold import Threshold
+from releases.engine.workload.kinds.variance import Variance
 from releases.engine.workload.kinds.votes import Votes
 from releases.engine.workload.kinds.weighted_count import WeightedCount
 from releases.engine.workload.queries import Count
@@ -99,6 +100,20 @@ def _means(statistic: Mean, rows: Rows) -> list[Floats]:
     return found
 
 
+def _variances(statistic: Variance, rows: Rows) -> list[Floats]:
+    """Of no rows, or of none with a weight, 0."""
+    weights = _weights(statistic, rows)
+    found = []
+    for name in statistic.of:
+        values, variances = _numbers(rows, name), []
+        for group in _groups(statistic, rows):
+            own, often = values[group], weights[group]
+            apart = own - np.average(own, weights=often) if often.any() else 0.0
+            variances.append(np.average(apart**2, weights=often) if often.any() else 0.0)
+        found.append(np.array(variances))
+    return found
+
+
 def _weighted_counts(statistic: WeightedCount, rows: Rows) -> list[Floats]:
     weights = _weights(statistic, rows)
     return [np.array([weights[group].sum() for group in _groups(statistic, rows)])]
@@ -119,7 +134,9 @@ def _groups(statistic: OfNumbers, rows: Rows) -> list[NDArray[np.bool_]]:
 
 
 def _moments(statistic: SecondMoments, rows: Rows) -> list[Floats]:
-    return [np.array([(_numbers(rows, one) * _numbers(rows, other)).sum()]) for one, other in statistic.pairs()]
+    weights, groups = _weights(statistic, rows), _groups(statistic, rows)
+    products = [weights * _numbers(rows, one) * _numbers(rows, other) for one, other in statistic.pairs()]
+    return [np.array([each[group].sum() for group in groups]) for each in products]
 
 
 def _coefficients(statistic: Regression, rows: Rows) -> list[Floats]:
@@ -163,6 +180,7 @@ def _largest_error(statistic: LargestError, rows: Rows) -> list[Floats]:
 TRUTHS: dict[type[Statistic], Truth] = {
     Sum: _sums,
     Mean: _means,
+    Variance: _variances,
     WeightedCount: _weighted_counts,
     SecondMoments: _moments,
     Regression: _coefficients,
@@ -359,6 +377,7 @@ def _asked(plan: Plan) -> Any:
 HOLDS: dict[type[Statistic], Holds] = {
     **dict.fromkeys(TRUTHS, within_half_widths),
     Mean: the_numbers_are_inside,
+    Variance: the_numbers_are_inside,
     Regression: nothing_is_said_or_it_holds,
     LargestError: at_most,
     MostCommon: each_place_is_near_the_best_left,

@@ -27,7 +27,6 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.domain.schema import Schema
@@ -35,6 +34,7 @@ from releases.engine.tables.counts import Tally
 from releases.engine.workload.kinds.mean import Mean
 from releases.engine.workload.kinds.regression import Regression
 from releases.engine.workload.kinds.second_moments import SecondMoments
+from releases.engine.workload.kinds.variance import Variance
 from releases.engine.workload.kinds.votes import Votes
 from releases.engine.workload.kinds.weighted_count import WeightedCount
 from releases.engine.workload.row_means import MAX_PAIRED, MeanRead, Means, OfMeans, PairedMeans
@@ -59,11 +59,9 @@ from releases.engine.workload.row_sums import (
     rounded_outwards,
     within,
 )
+from releases.engine.workload.row_variances import Variances
 from releases.engine.workload.sensitivity import Case, Changes
 from releases.engine.workload.statistic import OfNumbers, Statistic, group_labels
-
-#: Fewer groups than this do not tell how far their means are apart.
-_MIN_POOLED = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +110,7 @@ class Grouped(Measurement):
         cases = [self._padded(case) for case in self.each.moved.cases]
         if self.groups > 1 and self.schema.neighbours is NeighbouringRelation.REPLACE:
             cases += [self._padded(case + case) for case in self._added.moved.cases]
-        one = [max(each) for each in zip(*self._added.moved.cases, *self.each.moved.cases, strict=True)]
+        one = [max(each) for each in zip(self._added.moved.most, self.each.moved.most, strict=True)]
         return Changes(most=tuple(one) * self.groups, cases=tuple(cases), rows=self.each.moved.rows)
 
     def _padded(self, case: Case) -> Case:
@@ -163,7 +161,7 @@ class Grouped(Measurement):
         widths = self.each.widths(parts[0].reach)
         assert widths is not None
         kind = "weighted sums" if self.each.weight else "sums"
-        labels = tuple(f"every one of the {self.groups:,} {kind} of {name}" for name in self.each.names)
+        labels = tuple(f"every one of the {self.groups:,} {kind} of {each}" for each in self.each.summed)
         rows = sum(reading.total for reading in readings)
         return Reading(
             estimates=tuple(np.concatenate(each) for each in zip(*(r.estimates for r in readings), strict=True)),
@@ -191,7 +189,7 @@ class Grouped(Measurement):
         for name, (lowest, size), means in zip(
             self.each.names, self.each.ranges, zip(*groups, strict=True), strict=True
         ):
-            places = pooled(means)
+            places = self.each.places(means)
             ends = np.array([rounded_outwards(lowest + size * mean.low, lowest + size * mean.high) for mean in means])
             ends = np.clip(ends, float(lowest), float(lowest + size))
             # To four digits of the narrowest interval, as its ends are.
@@ -204,18 +202,14 @@ class Grouped(Measurement):
                 says[f"{name} in {label}"] = lowest + size * mean.low, lowest + size * mean.high
         unit, counted = self.each.weight_places, "sums of the weights" if self.each.weight else "numbers of rows"
         of_groups = [float(sum((mean.rows for mean in means), Fraction(0)) / (len(means) * unit)) for means in groups]
-        centred = {
-            name: [float(size * means[place].centred / unit) for means in groups]
-            for place, (name, (_, size)) in enumerate(zip(self.each.names, self.each.ranges, strict=True))
-        }
+        noted = [self.each.noted(means) for means in groups]
+        sums = {what: {name: [each[what][name] for each in noted] for name in self.each.names} for what in noted[0]}
         return Reading(
             estimates=tuple(estimates),
             half_widths=tuple(half_widths),
-            says=between(says, after=self.each.after, noun=self.each.noun),
+            says=between(says, after=self.each.after, noun=self.each.read_off),
             spans=tuple(spans),
-            **self.each.counted_as(
-                sum(of_groups), {f"noisy {counted}": of_groups, "noisy sums about the middle": centred}
-            ),
+            **self.each.counted_as(sum(of_groups), {f"noisy {counted}": of_groups, **sums}),
         )
 
 
@@ -256,44 +250,12 @@ class _OfGroup:
         return self.whole.tally(names, self.group)
 
 
-def pooled(means: Sequence[MeanRead]) -> NDArray[np.float64]:
-    """Each group's place p_g in the range, drawn towards the place of all rows together as far as its noise says.
-
-    The empirical Bayes estimate of Efron and Morris (1975), with the variances of Fay and Herriot (1979) known, from
-    noisy numbers alone, so for nothing. With D_g = n_g (p_g - 1/2) the noisy sum about the middle and n_g the noisy
-    number of rows, p = 1/2 + Σ D_g / Σ n_g, and T_g = D_g - (p - 1/2) n_g with noise of variance v = Var D + (p -
-    1/2)² Var n,
-
-        p_g = p + w_g T_g / n_g,    w_g = τ n_g² / (τ n_g² + v),
-
-    where τ is how far the groups' places are apart, Σ (T_g² - v) / n_g over Σ (n_g² - Var n) / n_g, from 0 to 1/4. A
-    group whose noise is small beside τ keeps its own mean. What is drawn together is the estimate, never the interval.
-    """
-    rows = np.array([float(mean.rows) for mean in means])
-    centred = np.array([float(mean.centred) for mean in means])
-    together = max(1.0, rows.sum())
-    middle = float(np.clip(centred.sum() / together, -0.5, 0.5))
-    of_rows = means[0].rows_variance
-    noise = means[0].centred_variance + middle**2 * of_rows
-    if len(means) < _MIN_POOLED or not noise > 0:
-        return np.array([float(mean.place) for mean in means])
-    apart = centred - middle * rows
-    weights = 1 / np.maximum(rows, max(1.0, np.sqrt(of_rows)))
-    known = float((weights * (rows**2 - of_rows)).sum())
-    spread = float(np.clip((weights * (apart**2 - noise)).sum() / known, 0, 0.25)) if known > 0 else 0.0
-    counted = np.maximum(1.0, rows)
-    own = spread * counted**2 / (spread * counted**2 + noise)
-    return np.array(0.5 + middle + own * apart / counted)
-
-
 def measurements(statistic: Statistic, schema: Schema, *, takes_pairs: bool) -> tuple[Measurement, ...]:
     """The forms in which a statistic can be measured; a plan takes that with the least loss, of equal ones the first.
 
     Args:
         takes_pairs: whether the noise is of a law for which pairs have a bound.
     """
-    if isinstance(statistic, SecondMoments):
-        return Moments(schema=schema, statistic=statistic), CentredMoments(schema=schema, statistic=statistic)
     if isinstance(statistic, Regression):
         return (RegressionSums(schema=schema, statistic=statistic),)
     if isinstance(statistic, Votes):
@@ -307,6 +269,13 @@ def measurements(statistic: Statistic, schema: Schema, *, takes_pairs: bool) -> 
         forms = (Means(schema=schema, names=statistic.of, weight=weight),)
         if takes_pairs and len(statistic.of) <= MAX_PAIRED:
             forms += (PairedMeans(schema=schema, names=statistic.of, weight=weight),)
+    elif isinstance(statistic, Variance):
+        forms = (Variances(schema=schema, names=statistic.of, weight=weight),)
+    elif isinstance(statistic, SecondMoments):
+        forms = (
+            Moments(schema=schema, names=statistic.of, weight=weight),
+            CentredMoments(schema=schema, names=statistic.of, weight=weight),
+        )
     else:
         forms = (
             PlainSums(schema=schema, names=statistic.of, weight=weight),

@@ -63,6 +63,10 @@ _PAIR_STEPS = 1 << 20
 _CELLS = 256
 #: Where that is: the ends of the cells.
 PAIR_SHARES = np.arange(_CELLS + 1) / _CELLS
+#: Fewer groups than this do not tell how far their means are apart.
+MIN_POOLED = 4
+#: How often it is found how far they are apart, each time with the weights of what was found before.
+_ROUNDS = 4
 #: Double arithmetic on shares of a range is far more exact than this.
 _SLACK = 1e-9
 
@@ -75,7 +79,7 @@ class MeanRead:
         low, high: the ends of the interval that holds p.
         centred: (A - B) / (2 R), the noisy sum about the middle over R.
         rows: the noisy number of rows.
-        centred_variance, rows_variance: of the noise on these; the two are not correlated.
+        centred_variance, rows_variance, covariance: of the noise on these; of means the two are not correlated.
     """
 
     low: Fraction
@@ -84,6 +88,7 @@ class MeanRead:
     rows: Fraction
     centred_variance: float
     rows_variance: float
+    covariance: float = 0.0
 
     @property
     def place(self) -> Fraction:
@@ -93,7 +98,9 @@ class MeanRead:
 
 
 class OfMeans(OfColumns):
-    """Sums that means are read off."""
+    """Sums that means are read off, or variances: see `row_variances`."""
+
+    what: ClassVar[str] = "mean"
 
     @abstractmethod
     def means(self, measured: Measured) -> tuple[MeanRead, ...]:
@@ -119,14 +126,37 @@ class OfMeans(OfColumns):
     def formula_of_intervals(self) -> str:
         """What `intervals_foretold` says in LaTeX, n the rows of a group."""
 
-    @cached_property
+    @property
     def ranges(self) -> tuple[tuple[Fraction, Fraction], ...]:
+        """The least of what is read off, and how far the largest is above it, of each column in its own units."""
+        return self.column_ranges
+
+    @cached_property
+    def column_ranges(self) -> tuple[tuple[Fraction, Fraction], ...]:
         """L and R of each column, in its own units."""
         places = [10**each.decimals for each in self.columns]
         return tuple(
             (Fraction(each.lowest, unit), Fraction(each.highest - each.lowest, unit))
             for each, unit in zip(self.columns, places, strict=True)
         )
+
+    @property
+    def read_off(self) -> str:
+        """The numbers as people call them, without their columns: ``the weighted mean``."""
+        return f"{self.noun} {self.what}"
+
+    def places(self, means: Sequence[MeanRead]) -> NDArray[np.float64]:
+        """Where each group's number is published in its range, of one column; within its interval or next to it."""
+        return pooled(means)
+
+    def noted(self, means: Sequence[MeanRead]) -> dict[str, dict[str, float]]:
+        """Further noisy sums that are published, by column, in its units."""
+        each = zip(self.names, self.ranges, means, strict=True)
+        return {
+            "noisy sums about the middle": {
+                name: float(size * mean.centred / self.weight_places) for name, (_, size), mean in each
+            }
+        }
 
     def widths(self, reach: Sequence[Fraction]) -> None:
         return None
@@ -144,21 +174,12 @@ class OfMeans(OfColumns):
             half_widths.append(outwards(size * max(mean.high - mean.place, mean.place - mean.low)) + ulp(estimate))
             intervals[name] = lowest + size * mean.low, lowest + size * mean.high
         rows = float(sum((mean.rows for mean in means), Fraction(0)) / (len(means) * self.weight_places))
-        centred = {
-            name: float(size * mean.centred / self.weight_places)
-            for name, (_, size), mean in zip(self.names, self.ranges, means, strict=True)
-        }
+        ends = {name: [float(low), float(high)] for name, (low, high) in intervals.items()}
         return Reading(
             estimates=tuple(estimates),
             half_widths=tuple(half_widths),
-            says=between(intervals, after=self.after, noun=self.noun),
-            **self.counted_as(
-                rows,
-                {
-                    "noisy sums about the middle": centred,
-                    "intervals": {name: [float(low), float(high)] for name, (low, high) in intervals.items()},
-                },
-            ),
+            says=between(intervals, after=self.after, noun=self.read_off),
+            **self.counted_as(rows, {**self.noted(means), "intervals": ends}),
         )
 
 
@@ -404,6 +425,40 @@ def _least_place(one: float, rows: float, cells: NDArray[np.float64]) -> float:
     least = np.maximum(PAIR_SHARES[:-1], (one - cells) / rows)
     found = least[least <= PAIR_SHARES[1:]]
     return float(found[0]) if found.size else 0.0
+
+
+def pooled(means: Sequence[MeanRead]) -> NDArray[np.float64]:
+    """Each group's place p_g in the range, drawn towards the place of all rows together as far as its noise says.
+
+    The empirical Bayes estimate of Efron and Morris (1975), with the variances of Fay and Herriot (1979) known, from
+    noisy numbers alone, so for nothing. With D_g = n_g (p_g - 1/2) the noisy sum about the middle and n_g the noisy
+    number of rows, p = 1/2 + Σ D_g / Σ n_g, and T_g = D_g - (p - 1/2) n_g with noise of variance v = Var D + (p -
+    1/2)² Var n,
+
+        p_g = p + w_g T_g / n_g,    w_g = τ n_g² / (τ n_g² + v),
+
+    where τ is how far the groups' places are apart, from 0 to 1/4: T_g² - v has the mean τ n_g² and a variance in
+    proportion to (v + τ n_g²)² about, so that τ is found by weighted least squares through 0, as Σ w (T_g² - v) over
+    Σ w (n_g² - Var n) with w = n_g² / (v + τ n_g²)² of the τ found before. A group whose noise is small beside τ keeps
+    its own mean, and empty groups tell nothing about it. What is drawn together is the estimate, never the interval.
+    """
+    rows = np.array([float(mean.rows) for mean in means])
+    centred = np.array([float(mean.centred) for mean in means])
+    together = max(1.0, rows.sum())
+    middle = float(np.clip(centred.sum() / together, -0.5, 0.5))
+    of_rows = means[0].rows_variance
+    noise = means[0].centred_variance + middle**2 * of_rows - 2 * middle * means[0].covariance
+    if len(means) < MIN_POOLED or not noise > 0:
+        return np.array([float(mean.place) for mean in means])
+    apart = centred - middle * rows
+    spread = 0.0
+    for _ in range(_ROUNDS):
+        weights = (np.maximum(0.0, rows) / (noise + spread * rows**2)) ** 2
+        known = float((weights * (rows**2 - of_rows)).sum())
+        spread = float(np.clip((weights * (apart**2 - noise)).sum() / known, 0, 0.25)) if known > 0 else 0.0
+    counted = np.maximum(1.0, rows)
+    own = spread * counted**2 / (spread * counted**2 + noise)
+    return np.array(0.5 + middle + own * apart / counted)
 
 
 # Arithmetic

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
+from itertools import combinations_with_replacement
 from math import ceil, floor, log10
 from operator import mul
 from typing import Any, ClassVar, Protocol
@@ -28,7 +29,6 @@ from releases.engine.domain.privacy import NeighbouringRelation, decimal_text
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.counts import Tally
-from releases.engine.workload.kinds.second_moments import SecondMoments
 from releases.engine.workload.kinds.votes import Votes
 from releases.engine.workload.sensitivity import (
     ONE,
@@ -304,8 +304,13 @@ class OfColumns(Measurement):
         return tuple(Fraction(column_span(each).largest, 10**each.decimals) for each in self.columns)
 
     @property
+    def summed(self) -> tuple[str, ...]:
+        """What is added up, as people call it."""
+        return self.names
+
+    @property
     def labels(self) -> tuple[str, ...]:
-        return tuple(f"{self.noun} sum of {name}" for name in self.names)
+        return tuple(f"{self.noun} sum of {each}" for each in self.summed)
 
     def loss(self, reach: Sequence[Fraction], variances: Sequence[Fraction]) -> Fraction:
         """The half widths, each over the largest size of its column, added up."""
@@ -448,24 +453,33 @@ class CentredSums(_ReadAboutMiddle, OfColumns):
         return PlainSums(schema=self.schema, names=self.names, weight=self.weight)
 
 
+class OfProducts(OfColumns):
+    """Sums of the products of every two columns, each with itself included."""
+
+    @property
+    def products(self) -> tuple[tuple[str, str], ...]:
+        return tuple(combinations_with_replacement(self.names, 2))
+
+    @property
+    def summed(self) -> tuple[str, ...]:
+        return tuple(f"{one} × {other}" for one, other in self.products)
+
+    def units(self, steps: int) -> tuple[Fraction, ...]:
+        """Weighted ones are rounded too: a row moves each by at most its weight's cap times the product's size, and
+        rounding is monotone, as `Changes.on_lattice` needs."""
+        return Measurement.units(self, steps)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Moments(Measurement):
+class Moments(OfProducts):
     """The sum of the product of every pair of columns, each with itself included: the Gram matrix's upper triangle.
 
     With rows in the unit ball the whole matrix moves by 1 in Frobenius norm when a row is added (the notes' example).
-    Columns here are bounded one by one, so that entry (i, j) moves by M_i M_j, with M_i the largest size of column i.
+    Columns here are bounded one by one, so that entry (i, j) moves by M_i M_j, with M_i the largest size of column i;
+    with weights up to C by C M_i M_j.
     """
 
     form: ClassVar[str] = "the sum of each product"
-    statistic: SecondMoments
-
-    @property
-    def columns(self) -> tuple[Attribute, ...]:
-        return tuple(self.schema.universe[name] for name in self.statistic.attributes)
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return tuple(each.label for each in self.coordinates)
 
     @property
     def sizes(self) -> tuple[Fraction, ...]:
@@ -475,12 +489,11 @@ class Moments(Measurement):
     def loss(self, reach: Sequence[Fraction], variances: Sequence[Fraction]) -> Fraction:
         return max(_over_sizes(self.widths(reach), self.sizes))
 
-    @property
-    def after(self) -> str:
-        return after_clamping(self.columns)
+    def _weighed(self, counts: Tallies) -> Tally:
+        return counts.tally((*self.names, self.weight) if self.weight else self.names)
 
     def rows(self, counts: Tallies) -> int:
-        return sum(counts.tally(self.statistic.attributes).counts.tolist())
+        return self.total(self._weighed(counts))
 
     @cached_property
     def coordinates(self) -> tuple[Coordinate, ...]:
@@ -488,18 +501,16 @@ class Moments(Measurement):
         spans = {name: column_span(each) for name, each in columns.items()}
         return tuple(
             Coordinate(
-                label=f"the sum of {one} × {other}",
+                label=label,
                 span=product_span(spans[one], spans[other], is_square=one == other),
-                places=10 ** (columns[one].decimals + columns[other].decimals),
+                places=10 ** (columns[one].decimals + columns[other].decimals) * self.weight_places,
             )
-            for one, other in self.statistic.pairs()
+            for label, (one, other) in zip(self.labels, self.products, strict=True)
         )
 
     def totals(self, counts: Tallies) -> list[int]:
-        names = self.statistic.attributes
-        tally = counts.tally(names)
-        positions = [(names.index(one), names.index(other)) for one, other in self.statistic.pairs()]
-        return [sum_of_products(tally, each) for each in positions]
+        tally = self._weighed(counts)
+        return [self.total(tally, self.names.index(one), self.names.index(other)) for one, other in self.products]
 
     def widths(self, reach: Sequence[Fraction]) -> tuple[Fraction, ...]:
         return over_places(reach, self.coordinates)
@@ -509,7 +520,7 @@ class Moments(Measurement):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CentredMoments(_ReadAboutMiddle):
+class CentredMoments(_ReadAboutMiddle, OfProducts):
     """The sum of each product read about its middle: where there are many, they share the count.
 
     A product in [L, U] is moved by (U - L) / 2 about its middle, and a square, which is never below 0, by half of what
@@ -519,11 +530,10 @@ class CentredMoments(_ReadAboutMiddle):
     """
 
     form: ClassVar[str] = "the sum of each product about the middle of its range, and the number of rows"
-    statistic: SecondMoments
 
     @cached_property
     def plain(self) -> Moments:
-        return Moments(schema=self.schema, statistic=self.statistic)
+        return Moments(schema=self.schema, names=self.names, weight=self.weight)
 
     def loss(self, reach: Sequence[Fraction], variances: Sequence[Fraction]) -> Fraction:
         """Plain sums have one width over every size, but for a step of a lattice: less than it makes none wider."""
@@ -643,14 +653,14 @@ def within(labels: tuple[str, ...], widths: tuple[Fraction, ...], *, after: str)
     )
 
 
-def between(intervals: dict[str, tuple[Fraction, Fraction]], *, after: str, noun: str = "the") -> str:
-    """That every mean lies in its interval."""
+def between(intervals: dict[str, tuple[Fraction, Fraction]], *, after: str, noun: str) -> str:
+    """That every number, of which the noun is ``the mean``, lies in its interval."""
     listed = []
     for name, (low, high) in list(intervals.items())[:_NAMED]:
         lower, upper = shown(low, up=False, beside=high - low), shown(high, up=True, beside=high - low)
-        listed.append(f"{noun} mean of {name} is between {lower} and {upper}")
+        listed.append(f"{noun} of {name} is between {lower} and {upper}")
     if len(intervals) > _NAMED:
-        listed.append(f"the other {len(intervals) - _NAMED:,} means are in their intervals")
+        listed.append(f"the other {len(intervals) - _NAMED:,} {noun.split()[-1]}s are in their intervals")
     at_once = ", all at once" if len(intervals) > 1 else ""
     return f"{in_one_line(listed)}{after}{at_once}."
 

@@ -7,20 +7,25 @@ from collections.abc import Sequence
 from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.counted import Counted
 from releases.engine.workload.kinds.second_moments import SecondMoments
-from releases.questions.base import NumericColumns, Want, register
+from releases.questions.base import NumbersByGroup, Want, register
 from releases.questions.headline import Measure, Released
 
 
 @register
-class SecondMomentsKind(NumericColumns[SecondMoments]):
+class SecondMomentsKind(NumbersByGroup[SecondMoments]):
     statistic = SecondMoments
     title = "Second moments"
     want = Want.AVERAGES
-    says = "The sum of every product of two of the columns, squares included: what a regression or a correlation needs."
+    says = (
+        "The sum of every product of two of the columns, squares included, over all rows or in each group: what a "
+        "regression or a correlation needs."
+    )
     phrases = {"second_moments": "second moments"}
 
     def bound_unit(self, columns: Sequence[Attribute], *, mechanism: str, counted: Counted) -> str:
         return "units of the products"
 
     def found(self, statistic: SecondMoments, part: int, answers: Sequence[Released], *, unit: str) -> str:
-        return Measure(noun=f"The sum of {answers[0].label}").about(answers[0])
+        article = "The" if statistic.weight is None else "The weighted"
+        one, other = statistic.pairs()[part]
+        return Measure(noun=f"{article} sum of {one} × {other}").of_groups(answers)

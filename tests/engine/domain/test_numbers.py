@@ -24,9 +24,8 @@ from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Rows, Tally
 from releases.engine.verification.recording import record
 from releases.engine.verification.tables import Remembered
-from releases.engine.workload.measurements import pooled
 from releases.engine.workload.parsing import read_question
-from releases.engine.workload.row_means import MeanRead, Means, PairedMeans
+from releases.engine.workload.row_means import MeanRead, Means, PairedMeans, pooled
 from releases.engine.workload.row_sums import CentredMoments, CentredSums, Measured, shown
 
 RELATIONS = ["add_remove", "replace"]
@@ -49,6 +48,8 @@ QUESTIONS = [
     {"mean": ["age", "salary", "born0"]},
     {"second_moments": ["age", "salary"]},
     {"second_moments": ["born0", "born1", "age"]},
+    {"second_moments": {"columns": ["age", "salary"], "by": "maths"}},
+    {"variance": {"columns": ["age", "salary"], "by": ["maths"]}},
     {"mean": {"columns": ["age", "salary"], "by": ["maths", "music"]}},
     {"mean": {"columns": ["age", "salary", "born0"], "by": "maths"}},
     {"sum": {"columns": ["born0", "age"], "by": ["music"]}},

@@ -8,7 +8,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from releases.benchmarks import filters, fit, means, nist, session, smalldb, wide
+from releases.benchmarks import filters, fit, means, nist, quantiles, session, smalldb, wide
 from releases.benchmarks.tables import Row, Table
 from releases.management.commands import bench
 
@@ -20,6 +20,7 @@ def test_a_file_or_a_mechanism_that_is_not_there_is_named(tmp_path, monkeypatch)
     monkeypatch.setattr(nist.nist_mst, "is_there", lambda: False)
     for module, file in (
         (means, "adult.csv"),
+        (quantiles, "adult.csv"),
         (wide, "adult13.csv"),
         (nist, "nist_national2019.csv"),
         (fit, "adult_reduced.csv"),
@@ -47,6 +48,19 @@ def test_the_command_prints_tables_and_writes_them_to_the_folder_given(monkeypat
     assert "| another | 20.0 s | NO |" in TABLE.markdown()
     assert TABLE.markdown() in written
     assert "1 targets met, 1 missed" in written
-    known = "nist, orders, noise, designs, means, kernels, fit, wide, session, smalldb, filters, tables, load"
+    known = (
+        "nist, orders, noise, designs, means, quantiles, kernels, fit, wide, session, smalldb, filters, tables, load"
+    )
     with pytest.raises(CommandError, match=f"--only: fast must be one of {known}"):
         call_command("bench", only="fast", stdout=said)
+
+
+def test_quantiles_are_compared_with_those_of_ways_that_find_them_too(tmp_path, monkeypatch):
+    """Over 400 people of 47 ages each way is within 5 years in the mean; one that drew any age would be off by 9."""
+    lines = [f"{18 + place % 47},{'ab'[place % 2]}" for place in range(400)]
+    (tmp_path / "health_insurance.csv").write_text("\n".join(["age,education", *lines]))
+    (table,) = quantiles.tables(tmp_path, runs=20)
+    assert [row.cells[0][:13] for row in table.rows] == ["Health survey"] * 2
+    for row in table.rows:
+        assert all(float(cell) < 5 for cell in row.cells[5:8])
+        assert int(row.cells[9]) >= 14

@@ -85,6 +85,10 @@ QUESTIONS = [
     (WEIGHED, {"weighted_count": "weight"}),
     (WEIGHED, {"weighted_count": {"weighted_by": "weight", "by": "town"}}),
     (PEOPLE, {"second_moments": ["age", "income"]}),
+    (PEOPLE, {"second_moments": {"columns": ["age"], "by": "tea"}}),
+    (PEOPLE, {"variance": ["income"]}),
+    (PEOPLE, {"variance": {"columns": ["age"], "by": ["town", "tea"]}}),
+    (WEIGHED, {"variance": {"columns": ["age", "income"], "by": "town", "weighted_by": "weight"}}),
     (PEOPLE, {"regression": {"outcome": "income", "columns": ["age", "town"]}}),
     (PEOPLE, {"votes": {"columns": ["tea", "rice", "fish"], "category": "yes", "ballots": 2}}),
     (PEOPLE, {"survey": "town"}),
@@ -451,6 +455,23 @@ def true_sums_and_count(statistic, rows):
     return [incomes.size, (incomes / 10 - 7.5).sum()]
 
 
+def squares_and_product(result):
+    """A, B and C of incomes, whose range is 25 wide, from their sums about the middle."""
+    rows, about, squares = (
+        result.notes["noisy number of rows"],
+        *(
+            result.notes[f"noisy sums {what}about the middle"]["income"] / size
+            for what, size in (("", 25), ("of squares ", 625))
+        ),
+    )
+    return [squares + about + rows / 4, rows / 2 - 2 * squares, squares - about + rows / 4]
+
+
+def true_squares_and_product(statistic, rows):
+    places = (rows.columns["income"] + 50) / 250
+    return [(places**2).sum(), (2 * places * (1 - places)).sum(), ((1 - places) ** 2).sum()]
+
+
 def apart(moments):
     """Of one predictor: the rows, the sums, the product and the squares about their middle, each with its own noise."""
     rows, age, income, of_age, both, of_income = np.array(moments)[np.triu_indices(3)].tolist()
@@ -483,6 +504,7 @@ ATTACKS = [
     for query, pairs, look, exact, columns in [
         (WEIGHTS, OF_WEIGHT, all_estimates, all_truths, WEIGHED),
         ({"mean": ["income"]}, ENDS, sums_and_count, true_sums_and_count, PEOPLE),
+        ({"variance": ["income"]}, ENDS, squares_and_product, true_squares_and_product, PEOPLE),
         ({"second_moments": ["age"]}, {"add_remove": ENDS["add_remove"]}, all_estimates, all_truths, PEOPLE),
     ]
 ]

@@ -26,6 +26,7 @@ from releases.engine.workload.kinds.strongest_associations import StrongestAssoc
 from releases.engine.workload.kinds.sum import Sum
 from releases.engine.workload.kinds.survey import Survey
 from releases.engine.workload.kinds.threshold import Threshold
+from releases.engine.workload.kinds.variance import Variance
 from releases.engine.workload.kinds.votes import Votes
 from releases.engine.workload.kinds.weighted_count import WeightedCount
 from releases.engine.workload.statistic import Statistic
@@ -47,6 +48,7 @@ QUESTIONS: dict[type[Statistic] | None, dict] = {
     Mean: {"mean": ["age"]},
     WeightedCount: {"weighted_count": {"weighted_by": {"column": "family", "cap": 5}, "by": "region"}},
     Regression: {"regression": {"outcome": "age", "columns": ["family", "married"]}},
+    Variance: {"variance": {"columns": ["age"], "by": "region"}},
     SecondMoments: {"second_moments": ["age", "family"]},
     Votes: {"votes": {"columns": ["insurance", "married", "selfemp"], "category": "yes", "ballots": 2}},
     MostCommon: {"top": {"column": "education", "k": 2}},

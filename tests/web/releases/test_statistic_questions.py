@@ -31,6 +31,7 @@ ASKED = [
         {"regression": {"outcome": "income", "columns": ["age", "sex"]}},
     ),
     ("second_moments", {"columns": ["age", "income"]}, {"second_moments": ["age", "income"]}),
+    ("variance", {"columns": ["income"], "by": "sex"}, {"variance": {"columns": ["income"], "by": ["sex"]}}),
     (
         "votes",
         {"columns": ["tea", "rice"], "category": "yes", "ballots": "2"},

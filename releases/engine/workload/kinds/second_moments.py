@@ -1,33 +1,34 @@
-"""The sums of products of numeric columns."""
+"""The sums of products of numeric columns, over all rows or by group."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from releases.engine.domain.universe import Universe
-from releases.engine.workload.statistic import Part, Statistic, numeric_columns, register
+from releases.engine.workload.statistic import OfNumbers, Part, group_labels, register
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class SecondMoments(Statistic):
-    """The Gram matrix of numeric columns: the sum over rows of each product of two of them."""
+class SecondMoments(OfNumbers):
+    """The Gram matrix of numeric columns, of all rows or in each group: the sum over rows of each product of two."""
 
     kind: ClassVar[str] = "second_moments"
     place: ClassVar[int] = 3
 
     def pairs(self) -> tuple[tuple[str, str], ...]:
         """The entries of the upper triangle, row by row."""
-        return tuple(combinations_with_replacement(self.attributes, 2))
-
-    @classmethod
-    def read(cls, word: str, value: object, universe: Universe) -> SecondMoments:
-        return cls(attributes=numeric_columns(value, universe, field="second_moments"))
+        return tuple(combinations_with_replacement(self.of, 2))
 
     def parts(self, universe: Universe) -> tuple[Part, ...]:
-        return tuple(Part(name=f"sum of {one} × {other}", rows=(f"{one} × {other}",)) for one, other in self.pairs())
+        products, noun = [f"{one} × {other}" for one, other in self.pairs()], self.noun
+        if not self.by:
+            return tuple(Part(name=f"{noun} {each}", rows=(each,)) for each in products)
+        labels, by = group_labels(self.by, universe), " and ".join(self.by)
+        return tuple(Part(name=f"{noun} {each} by {by}", rows=labels) for each in products)
 
-    def to_json(self, universe: Universe) -> dict[str, Any]:
-        return {self.kind: list(self.attributes)}
+    @property
+    def noun(self) -> str:
+        return "sum of" if self.weight is None else "weighted sum of"
