@@ -49,6 +49,8 @@ WANTED = {
         "sphinx",
         "pyspark",
         "polars",
+        "moto",
+        "flask_cors",
     ],
     "bench": ["mbi", "opendp"],
     "docs": ["sphinx", "myst_parser", "furo"],
