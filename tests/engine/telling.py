@@ -10,11 +10,7 @@ import numpy as np
 from releases.engine.domain.privacy import PureDP
 from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import mechanism
-from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Histogram
-from releases.engine.verification import privacy_loss
-from releases.engine.verification.cases import Pair
-from releases.engine.verification.looks import chosen, estimates
 from releases.engine.verification.tables import counts_of
 from releases.engine.workload.parsing import read_question
 
@@ -38,7 +34,8 @@ def planned(
     queries = query if isinstance(query, list) else [query]
     question = read_question({"version": 1, "queries": queries}, schema.universe)
     budget = budget or PureDP(epsilon=Fraction(epsilon))
-    return mechanism(name).plan(schema, question, budget=budget, beta=Fraction(beta), options=options)
+    beta = Fraction(beta) if isinstance(beta, str) else beta
+    return mechanism(name).plan(schema, question, budget=budget, beta=beta, options=options)
 
 
 def integers(sizes):
@@ -74,14 +71,6 @@ def all_neighbours(cells, *, most_rows, neighbours):
                 if neighbours == "replace":
                     for other in cells:
                         yield (*common, one), (*common, other)
-
-
-def epsilon_proved(plan, one, other, *, runs, seed):
-    """A lower bound of epsilon from so many runs on each of two tables, wrong with probability at most 1e-6."""
-    look_at = chosen if plan.workload.statistic.is_choice else estimates
-    pair = Pair(one=one, other=other, look_at=look_at)
-    rng = StreamRandomness(seed.encode())
-    return privacy_loss.epsilon_proved(plan, pair, runs=runs, false_alarm=FALSE_ALARM, rng=rng)
 
 
 def log_ratios(law, other):
