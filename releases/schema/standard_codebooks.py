@@ -5,7 +5,8 @@ with the terms for differential privacy of CSVW-EO (``privacyId``, ``maxContribu
 What they say of a column that has no place in the schema format is left out. A column of text is declared where its
 values are listed, a column of numbers where its ends are given: in ten bins, or one for each value of few. So is a
 column of dates, by month, or by year where it spans more than ten. What is
-written holds each column of the schema format beside the words of the other format, and is read back as it was.
+written holds each column of the schema format beside the words of the other format, and the combinations that are
+impossible beside the columns; it is read back as it was.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 from releases.engine.domain.attribute import NO_NUMBER, Attribute, number
 from releases.engine.domain.dates import DATE_FORMATS, NO_DATE, By, Dates, read_date
+from releases.engine.domain.impossible import combinations_to_json
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.schema.bin_edges import dates_from_text
@@ -24,6 +26,8 @@ from releases.schema.descriptions import DESCRIPTION, LONGEST, Notes, noted
 
 #: A column of the schema format, whole, within a column of another.
 OWN = "dpweb:column"
+#: Combinations of bins that are declared impossible, beside the columns.
+OWN_IMPOSSIBLE = "dpweb:impossible"
 _FRICTIONLESS, _CSVW = "frictionless", "csvw"
 FORMATS = (_FRICTIONLESS, _CSVW)
 _BINS = 10
@@ -81,15 +85,17 @@ def from_standard(value: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         said.append(f"Whom to protect: {whom}; whether they are in the table is private.")
     if left:
         said.append(f"Not declared, for neither their values nor their ends are given: {', '.join(left)}.")
-    return {"version": 1, **({} if unit is None else {"unit": unit}), "columns": declared}, said
+    whole = {"version": 1, **({} if unit is None else {"unit": unit}), "columns": declared}
+    return whole | ({"impossible": value[OWN_IMPOSSIBLE]} if OWN_IMPOSSIBLE in value else {}), said
 
 
 def to_standard(universe: Universe, notes: Notes, *, written: str) -> dict[str, Any]:
     """What is declared, in one of the formats."""
     columns = [_written(each, noted(each.to_json(), notes), written) for each in universe.attributes]
+    beside = {OWN_IMPOSSIBLE: combinations_to_json(universe.impossible)} if universe.impossible else {}
     if written == _FRICTIONLESS:
-        return {"fields": columns}
-    return {"@context": "http://www.w3.org/ns/csvw", "tableSchema": {"columns": columns}}
+        return {"fields": columns, **beside}
+    return {"@context": "http://www.w3.org/ns/csvw", "tableSchema": {"columns": columns}, **beside}
 
 
 def _unit_of(value: Mapping[str, Any], columns: list[Any]) -> dict[str, Any] | None:

@@ -120,7 +120,9 @@ def test_a_codebook_in_a_format_that_others_write_is_declared_once_what_was_chos
 @pytest.mark.parametrize("written", ["frictionless", "csvw"])
 def test_what_is_written_for_others_is_read_back_the_same(written):
     made = {"name": "adult", "type": "categorical", "categories": ["true", "false"], "formula": "age >= 18"}
-    universe = Schema.from_json({"version": 1, "columns": [*codebook_from_csv(GOOD)["columns"], made]}).universe
+    columns = [*codebook_from_csv(GOOD)["columns"], made]
+    impossible = [{"sex": ["male"], "age": ["18 to 24"]}]
+    universe = Schema.from_json({"version": 1, "columns": columns, "impossible": impossible}).universe
     told = json.loads(json.dumps(to_standard(universe, {"sex": {"description": "What it is"}}, written=written)))
     read, decided = from_standard(told)
     assert decided == []
