@@ -17,9 +17,20 @@ def words_not_used() -> list[str]:
 
 
 def messages(source: str) -> Iterator[str]:
-    """Texts of more than one word in a program, but no docstrings."""
+    """Texts of more than one word in a program, but no docstrings, and of choices not what is stored."""
     tree = ast.parse(source)
     alone = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
+    choices = [
+        each
+        for each in ast.walk(tree)
+        if isinstance(each, ast.ClassDef) and "Choices" in " ".join(map(ast.unparse, each.bases))
+    ]
+    alone |= {
+        id(line.value.elts[0])
+        for each in choices
+        for line in each.body
+        if isinstance(line, ast.Assign) and isinstance(line.value, ast.Tuple)
+    }
     for each in ast.walk(tree):
         is_text = isinstance(each, ast.Constant) and isinstance(each.value, str) and id(each) not in alone
         if is_text and " " in each.value.strip():
@@ -52,4 +63,6 @@ def test_a_word_that_is_not_used_is_found_across_lines_and_in_capitals():
         "Read it once more.",
         "Ask Whoever knows.",
     ]
+    choices = 'class State(models.TextChoices):\n    A = "read anew", "read it anew"'
+    assert found_in(messages(choices)) == ["read it anew"]
     assert {"stand", "stands"} <= set(words_not_used())
