@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from math import inf
 from typing import Any
 
 from releases.display.durations import usual_limit
@@ -33,6 +34,8 @@ from releases.questions.base import kind_of
 #: No epsilon above it is proposed for an error.
 MAX_EPSILON = 50
 
+#: The option by which a person may guess how many rows are counted, and more of them than any table has.
+_EXPECTED_ROWS, _VERY_MANY = "expected_rows", 10**9
 #: For a million rows: to go through the table once; to put a column's bin numbers aside; to count a marginal from them.
 _SECONDS_A_READING, _SECONDS_A_COLUMN, _SECONDS_A_TABLE = 2.5, 0.5, 0.01
 #: To begin, to draw synthetic rows and to write files.
@@ -71,6 +74,8 @@ class ComparedPlan:
     guess: int | None = None
     #: What the budget would still hold after it; None where it does not fit.
     leaves: Leaves | None = None
+    #: What is expected of very many rows, where nothing is known without their number; else infinite.
+    of_many: float = inf
 
     @property
     def can_be_chosen(self) -> bool:
@@ -299,6 +304,7 @@ def compared(
                 options=fields,
                 guess=guess,
                 leaves=leaves,
+                of_many=_alpha_of_many(plan),
             )
         )
     method = row_methods.recommended({row.mechanism.name: row.plan for row in rows if row.can_be_chosen}, rows=guess)
@@ -315,6 +321,7 @@ def compared(
             row.mechanism.name not in kind_of(row.plan.workload).says_more,
             row.unit,
             _alpha(row.plan),
+            row.of_many,
         ),
     )
 
@@ -492,7 +499,20 @@ def _refusal(price: accountant.Price, budget: Budget) -> str:
 
 def _alpha(plan: Plan) -> float:
     bound = plan.bound or plan.expectation
-    return bound.alpha if bound else float("inf")
+    return bound.alpha if bound else inf
+
+
+def _alpha_of_many(plan: Plan) -> float:
+    """Where the number of rows decides what answers are within, and nobody guesses it: that of very many rows, for
+    which the noise alone makes one method closer than another. Else infinite."""
+    named = {option.name for option in mechanism(plan.mechanism).options}
+    if plan.infeasible or plan.bound or plan.expectation or _EXPECTED_ROWS not in named:
+        return inf
+    options = {**plan.options, _EXPECTED_ROWS: _VERY_MANY}
+    again = mechanism(plan.mechanism).plan(
+        plan.schema, plan.workload, budget=plan.budget, beta=plan.beta, options=options
+    )
+    return _alpha(again)
 
 
 def alpha_at(plan: Plan, epsilon: Decimal) -> float | None:

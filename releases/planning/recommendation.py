@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from releases.planning.comparison import ComparedPlan
 from releases.publication.receipt import percent, rows_text
@@ -37,6 +38,8 @@ def why(row: ComparedPlan, rows: Sequence[ComparedPlan], *, for_rows: bool) -> s
         return "It is the only method that can answer this."
     if more := kind_of(row.plan.workload).says_more.get(row.mechanism.name):
         return f"It {more}."
+    if row.of_many < min((each.of_many for each in others), default=inf) and not any(each.bound for each in others):
+        return "Where there are many rows, its intervals are the narrowest."
     proved = [each for each in others if each.bound is not None and not each.is_unproved and each.unit == row.unit]
     if (
         not _is_useful(row)

@@ -656,11 +656,13 @@ def within(labels: tuple[str, ...], widths: tuple[Fraction, ...], *, after: str)
 def between(intervals: dict[str, tuple[Fraction, Fraction]], *, after: str, noun: str) -> str:
     """That every number, of which the noun is ``the mean``, lies in its interval."""
     listed = []
-    for name, (low, high) in list(intervals.items())[:_NAMED]:
+    # Of one more than that it takes no longer to say where it lies.
+    named = _NAMED if len(intervals) > _NAMED + 1 else _NAMED + 1
+    for name, (low, high) in list(intervals.items())[:named]:
         lower, upper = shown(low, up=False, beside=high - low), shown(high, up=True, beside=high - low)
         listed.append(f"{noun} of {name} is between {lower} and {upper}")
-    if len(intervals) > _NAMED:
-        listed.append(f"the other {len(intervals) - _NAMED:,} {noun.split()[-1]}s are in their intervals")
+    if len(intervals) > named:
+        listed.append(f"the other {len(intervals) - named:,} {noun.split()[-1]}s are in their intervals")
     at_once = ", all at once" if len(intervals) > 1 else ""
     return f"{in_one_line(listed)}{after}{at_once}."
 

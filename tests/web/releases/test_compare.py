@@ -10,9 +10,10 @@ from releases.engine.bounds.accuracy import Bound, Proof
 from releases.engine.domain.privacy import ApproxDP
 from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import mechanism, mechanisms
+from releases.engine.workload.parsing import read_question
 from releases.engine.workload.queries import Workload
 from releases.models import LedgerEntry, Release
-from releases.planning import comparison
+from releases.planning import comparison, recommendation
 from releases.planning.row_methods import recommended
 from tests.web.conftest import WORKLOAD
 from tests.web.pages import body, field_value, link
@@ -146,3 +147,26 @@ def test_for_synthetic_rows_the_method_that_was_closer_is_recommended_by_public_
     )
     method = recommended({plan.mechanism: plan for plan in made if not plan.infeasible}, rows=rows)
     assert method.name == closer
+
+
+@pytest.mark.parametrize("columns", [["age"], ["age", "pay", "debt", "rent", "heat", "food"]])
+@pytest.mark.parametrize("kind", ["mean", "variance"])
+def test_where_only_the_rows_tell_the_narrowest_of_many_rows_is_recommended(kind, columns):
+    numbers = [{"name": name, "type": "integer", "edges": [0, 100]} for name in columns]
+    town = {"name": "town", "type": "categorical", "categories": ["a", "b"], "outside": "a"}
+    schema = Schema.from_json({"version": 1, "columns": [*numbers, town], "neighbours": "add_remove"})
+    asked = read_question({"version": 1, "queries": [{kind: {"columns": columns, "by": "town"}}]}, schema.universe)
+    budget = ApproxDP(epsilon=Fraction(1), delta=Fraction(1, 1000))
+
+    def plans(**options):
+        for name in ("gaussian-numbers", "laplace-numbers"):
+            yield mechanism(name).plan(schema, asked, budget=budget, beta=Fraction(1, 20), options=options)
+
+    narrowest = min(plans(expected_rows=100_000), key=lambda plan: plan.expectation.alpha)
+    rows = comparison.compared(list(plans()), None)
+    first = recommendation.recommended(rows, for_rows=False)
+    assert not any(row.bound for row in rows)
+    assert first.mechanism.name == narrowest.mechanism == ("laplace" if len(columns) == 1 else "gaussian") + "-numbers"
+    assert (
+        recommendation.why(first, rows, for_rows=False) == "Where there are many rows, its intervals are the narrowest."
+    )
