@@ -70,7 +70,7 @@ range-whole-epsilon-at-each-end in releases/engine/mechanisms/quantiles.py
   -epsilon = epsilon_of_each(request.budget, draw_event, rounds=_ENDS)
   +epsilon = epsilon_of_each(request.budget, draw_event, rounds=1)
   tests/engine/mechanisms/test_quantiles.py::test_both_ends_together_keep_the_claim_for_neighbouring_tables
-counts-of-cells-moved-once-under-replace in releases/engine/mechanisms/counted_quantiles.py
+counts-of-cells-moved-once-under-replace in releases/engine/mechanisms/recursive_quantiles.py
   -max(schema.changes_of_a_row(added=1, replaced=lambda: 2))
   +max(schema.changes_of_a_row(added=1, replaced=lambda: 1))
   tests/engine/mechanisms/test_quantiles.py::test_no_unit_moves_the_counts_further_than_is_paid_for_whatever_the_edges
@@ -78,10 +78,14 @@ draws-around-a-quantile-not-paid-for in releases/engine/mechanisms/counted_quant
   -_DRAWS_SHARE = 2 * _FAR_SHARE + _NEAR_SHARE
   +_DRAWS_SHARE = 2 * _FAR_SHARE
   tests/engine/mechanisms/test_quantiles.py::test_draws_and_noise_together_cost_exactly_the_budget
-a-row-that-changes-its-group-moves-one-rank in releases/engine/mechanisms/counted_quantiles.py
+a-row-that-changes-its-group-moves-one-rank in releases/engine/mechanisms/recursive_quantiles.py
   -return counts_moved(schema) * max(at, 1 - at)
   +return rank_sensitivity(schema, at)
   tests/engine/mechanisms/test_quantiles.py::test_draws_of_two_groups_together_keep_their_epsilon_and_with_the_sensitivity_of_one_do_not
+a-row-that-changes-its-part-moves-one-rank in releases/engine/mechanisms/recursive_quantiles.py
+  -is_alone = part.is_whole and self.groups == 1
+  +is_alone = self.groups == 1
+  tests/engine/mechanisms/test_recursive_quantiles.py::test_the_draws_of_a_level_together_span_its_epsilon_and_no_more
 interval-from-the-first-edge-that-passes in releases/engine/mechanisms/counted_quantiles.py
   -low = edges[first - 1] if first else attribute.lowest
   +low = edges[first] if first < len(edges) else attribute.highest

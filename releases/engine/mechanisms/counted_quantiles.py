@@ -47,10 +47,11 @@ value, and so at or below the value given, and at most q n + A below its highest
     the interval begins at a' or later; and q n - A rows at least are at or below a'. If q n < s, q n - A < 0. The same
     from above.
 
-Several quantiles share the counts: the cells are cut by the edges of all. Each has draws of its own, at an equal part
-of their epsilon; its interval, from its own edges, and its ranks hold at beta over their number, so that all hold at
-once. The noise on H grows with the square root of their number, where releases one by one would have noise in
-proportion.
+Several quantiles share the counts: the cells are cut by the edges of all. Each has two far draws of its own, at an
+equal part of their epsilon; the values c are drawn from the rows between one another, so that each has epsilon over the
+logarithm of their number (`recursive_quantiles`). Its interval, from its own edges, and its ranks hold at beta over
+their number, so that all hold at once. The noise on H grows with the square root of their number, where releases one by
+one would have noise in proportion. Coverage and ranks hold for every c: they need only that edges were paid for.
 
 By group, one of the categories of a column: each group's rows are a table of their own, with draws, edges and counts of
 its own, at the same s and t. What a group's draw costs grows in proportion to the rows that come to it or leave it, as
@@ -81,7 +82,6 @@ from releases.engine.bounds.accuracy import Bound, Proof, laplace_combination_qu
 from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.counted import Counted
 from releases.engine.domain.privacy import decimal_text
-from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Mechanism, Plan, Progress, Request, infeasible, register
@@ -96,6 +96,7 @@ from releases.engine.mechanisms.quantiles import (
     rank_sensitivity,
     values_of,
 )
+from releases.engine.mechanisms.recursive_quantiles import Recursion, counts_moved, levels_of, sensitivity_in_parts
 from releases.engine.noise.discrete import LARGEST_SCALE, discrete_laplace
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts, Tally
@@ -156,17 +157,19 @@ class CountedQuantile(Mechanism):
         if noise.scale > LARGEST_SCALE:
             return infeasible(request, "Its noise would not fit 64 bits at so small an epsilon. Spend more.")
         windows = _windows(request, asked, noise, groups=groups) if has_windows else ()
+        between = _draws_between(request, asked, groups=groups) if has_windows else None
         if any(each.away * each.at.denominator > _LARGEST_OFFSET for each in windows):
             return infeasible(request, "Its ranks would not fit 64 bits at so small an epsilon. Spend more.")
         return CountedQuantilePlan(
             **request.inputs(),
             windows=windows,
+            between=between,
             noise=noise,
-            events=(*_draw_events(windows), DiscreteLaplaceEvent(noise_multiplier=1 / left)),
+            events=(*_draw_events(windows, between), DiscreteLaplaceEvent(noise_multiplier=1 / left)),
             parameters={
                 "counts": f"{cells:,}",
                 "scale of the noise on a count": decimal_text(noise.scale),
-                **_described(windows, request.schema.counted),
+                **_described(windows, between, request.schema.counted),
             },
             expectation=_bound_in_ranks(request, asked, noise, windows),
             formula=_FORMULA,
@@ -179,25 +182,32 @@ def _windows(request: Request, asked: Sequence[Quantile], noise: CellNoise, *, g
     """One for each quantile, at equal parts of epsilon."""
     schema, epsilon = request.schema, request.budget.epsilon / len(asked)
     attribute = schema.universe[asked[0].attributes[0]]
-    moved = sensitivity_in_groups if groups > 1 else rank_sensitivity
+    moved = sensitivity_in_parts if groups > 1 else rank_sensitivity
     return tuple(
         Window.planned(attribute, each.at, noise, epsilon=epsilon, sensitivity=moved(schema, each.at)) for each in asked
     )
 
 
-def _draw_events(windows: Sequence[Window]) -> tuple[Event, ...]:
-    if not windows:
+def _draws_between(request: Request, asked: Sequence[Quantile], *, groups: int) -> Recursion:
+    """At equal parts of epsilon for each of its levels."""
+    epsilon = _NEAR_SHARE * request.budget.epsilon / levels_of(len(asked))
+    return Recursion(shares=tuple(each.at for each in asked), epsilon=epsilon, schema=request.schema, groups=groups)
+
+
+def _draw_events(windows: Sequence[Window], between: Recursion | None) -> tuple[Event, ...]:
+    if between is None:
         return ()
-    far, near = draw_event(windows[0].far), draw_event(windows[0].near)
-    return RepeatedEvent(event=far, times=2 * len(windows)), RepeatedEvent(event=near, times=len(windows))
+    return RepeatedEvent(event=draw_event(windows[0].far), times=2 * len(windows)), between.event
 
 
-def _described(windows: Sequence[Window], counted: Counted) -> dict[str, str]:
-    if not windows:
+def _described(windows: Sequence[Window], between: Recursion | None, counted: Counted) -> dict[str, str]:
+    if between is None:
         return {}
+    levels = {"levels of draws between them": f"{between.levels}"} if between.levels > 1 else {}
     return {
         "epsilon of two draws far away": decimal_text(windows[0].far),
-        "epsilon of one between them": decimal_text(windows[0].near),
+        "epsilon of one between them": decimal_text(between.epsilon),
+        **levels,
         "sensitivity of a rank": " and ".join(decimal_text(each.sensitivity) for each in windows),
         f"ranks of those far away, in {counted.many} from the quantile's": " and ".join(
             f"{each.away:,}" for each in windows
@@ -216,16 +226,6 @@ def quantiles_of(statistic: Statistic) -> tuple[Quantile, ...]:
 def groups_of(statistic: Statistic, universe: Universe) -> int:
     """How many groups the rows are in; 1 where they are not asked about by group."""
     return universe[statistic.by].size if isinstance(statistic, Quantiles) and statistic.by else 1
-
-
-def counts_moved(schema: Schema) -> int:
-    """The most that the counts of cells that do not overlap move between neighbours, together."""
-    return schema.rows_of_unit * max(schema.changes_of_a_row(added=1, replaced=lambda: 2))
-
-
-def sensitivity_in_groups(schema: Schema, at: Fraction) -> Fraction:
-    """The most that the utilities of all groups' draws move between neighbours, together, in rows."""
-    return counts_moved(schema) * max(at, 1 - at)
 
 
 def most_cells(quantiles: int) -> int:
@@ -271,12 +271,11 @@ class CellNoise:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Window:
-    """Three values to be drawn on ranks: one on either side of the quantile, and one for itself.
+    """Two values to be drawn on ranks, one on either side of the quantile.
 
     Attributes:
         at: q.
         far: epsilon of either draw on one side.
-        near: epsilon of the draw between them.
         sensitivity: the most a rank's distance moves between neighbours, in rows.
         away: s, how many rows the ranks on either side are from that of the quantile.
         off: alpha, how many rows either of them is off by at most.
@@ -284,7 +283,6 @@ class Window:
 
     at: Fraction
     far: Fraction
-    near: Fraction
     sensitivity: Fraction
     away: int
     off: Fraction
@@ -293,22 +291,22 @@ class Window:
     def planned(
         attribute: Attribute, at: Fraction, noise: CellNoise, *, epsilon: Fraction, sensitivity: Fraction
     ) -> Window:
-        far, near = _FAR_SHARE * epsilon, _NEAR_SHARE * epsilon
+        far = _FAR_SHARE * epsilon
         off = rank_error(attribute, at, epsilon=far, sensitivity=sensitivity, beta=noise.beta / 4)
         # One sign of the noise at beta/4 is both at beta/2.
         kept = noise.farthest(at, beta=noise.beta) + noise.farthest(at, beta=noise.beta / 2)
         away = floor(off + Fraction(kept, at.denominator)) + 1
-        return Window(at=at, far=far, near=near, sensitivity=sensitivity, away=away, off=off)
+        return Window(at=at, far=far, sensitivity=sensitivity, away=away, off=off)
 
-    def draw(self, tally: Tally, attribute: Attribute, rng: Randomness) -> list[int]:
-        """Edges from one value drawn to the other, in units of the last place."""
-        first, middle, second = (
+    def draw(self, tally: Tally, attribute: Attribute, middle: int, rng: Randomness) -> list[int]:
+        """Edges from one value drawn to the other, closer together towards `middle`, in units of the last place."""
+        first, second = (
             int(
                 draw_value(
-                    tally, attribute, self.at, epsilon=epsilon, sensitivity=self.sensitivity, away=away, rng=rng
+                    tally, attribute, self.at, epsilon=self.far, sensitivity=self.sensitivity, away=away, rng=rng
                 ).scaleb(attribute.decimals)
             )
-            for epsilon, away in ((self.far, -self.away), (self.near, 0), (self.far, self.away))
+            for away in (-self.away, self.away)
         )
         low, high = sorted((first, second))
         return edges_between(low, min(max(middle, low), high), high, attribute)
@@ -332,11 +330,13 @@ class CountedQuantilePlan(Plan):
     """Count in cells around quantiles.
 
     Attributes:
-        windows: what the edges for each quantile are drawn by; none where every value is an edge.
+        windows: what the outer edges for each quantile are drawn by; none where every value is an edge.
+        between: the draws between them, one for each quantile.
         noise: on the counts.
     """
 
     windows: tuple[Window, ...]
+    between: Recursion | None
     noise: CellNoise
 
     def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
@@ -368,10 +368,13 @@ class CountedQuantilePlan(Plan):
 
     def _edges(self, tally: Tally, attribute: Attribute, rng: Randomness) -> list[list[int]]:
         """The edges for each quantile of some rows."""
-        if not self.windows:
+        if self.between is None:
             every = list(range(attribute.lowest + 1, attribute.highest + 1))
             return [every] * len(quantiles_of(statistic_of(self)))
-        return [window.draw(tally, attribute, rng) for window in self.windows]
+        middles = self.between.draw(tally, attribute, rng)
+        return [
+            window.draw(tally, attribute, middle, rng) for window, middle in zip(self.windows, middles, strict=True)
+        ]
 
     def _result(
         self,

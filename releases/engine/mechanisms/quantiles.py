@@ -104,7 +104,7 @@ from releases.engine.workload.kinds.range import Range
 #: Ranks are counted in units of 1 / the denominator of q, which so stay whole numbers of 64 bits.
 LARGEST_DENOMINATOR = 10**6
 #: As many pieces are made of the range at least, where it has so many values: see `pad`.
-_FEWEST_PIECES = 1 << 12
+FEWEST_PIECES = 1 << 12
 
 
 @register
@@ -180,7 +180,7 @@ def draw_event(epsilon: Fraction) -> Event:
 
 def draws_work(draws: int) -> Work:
     """What so many draws from one column take, one after the other."""
-    return Work(cells=_FEWEST_PIECES, seconds=0.4 + 0.1 * draws, bytes=_FEWEST_PIECES * 200)
+    return Work(cells=FEWEST_PIECES, seconds=0.4 + 0.1 * draws, bytes=FEWEST_PIECES * 200)
 
 
 def rank_error(
@@ -208,8 +208,24 @@ def draw_value(
     Args:
         away: how many rows above q n the wanted rank is: a public number, which moves no difference of utilities.
     """
-    pieces = pad(ranked(tally, attribute, at, away=away))
-    values = values_of(attribute)
+    ends = Ends(lowest=attribute.lowest, highest=attribute.highest)
+    place = draw_place(tally, ends, at, epsilon=epsilon, sensitivity=sensitivity, rng=rng, away=away)
+    return Decimal(place).scaleb(-attribute.decimals)
+
+
+def draw_place(
+    tally: Tally,
+    ends: Ends,
+    at: Fraction,
+    *,
+    epsilon: Fraction,
+    sensitivity: Fraction,
+    rng: Randomness,
+    away: int = 0,
+) -> int:
+    """The same of any whole numbers: one from the lowest to the highest."""
+    pieces = pad(ranked(tally, ends, at, away=away))
+    values = ends.highest - ends.lowest + 1
     index = exponential_mechanism(
         pieces.scores,
         epsilon=epsilon,
@@ -220,7 +236,7 @@ def draw_value(
     )
     # Every value of a piece is equally likely.
     within = random_below(int(pieces.widths[index]), rng, most=values)
-    return Decimal(int(pieces.starts[index]) + within).scaleb(-attribute.decimals)
+    return int(pieces.starts[index]) + within
 
 
 def rank_sensitivity(schema: Schema, at: Fraction) -> Fraction:
@@ -228,6 +244,14 @@ def rank_sensitivity(schema: Schema, at: Fraction) -> Fraction:
     if schema.neighbours is NeighbouringRelation.ADD_REMOVE:
         return schema.rows_of_unit * max(at, 1 - at)
     return Fraction(schema.rows_of_unit)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ends:
+    """Whole numbers from one to another, both included, that may be drawn."""
+
+    lowest: int
+    highest: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,7 +269,7 @@ class Pieces:
     scores: NDArray[np.int64]
 
 
-def ranked(tally: Tally, attribute: Attribute, at: Fraction, *, away: int = 0) -> Pieces:
+def ranked(tally: Tally, attribute: Attribute | Ends, at: Fraction, *, away: int = 0) -> Pieces:
     """u on the whole range: on every value that occurs, and on the stretches before, between and after them.
 
     With `away` the distance is that from q n + away.
@@ -276,7 +300,7 @@ def pad(pieces: Pieces) -> Pieces:
     from the first on.
     """
     values = int(pieces.widths.sum())
-    wanted = min(values, 1 << max(_FEWEST_PIECES.bit_length() - 1, (pieces.widths.size - 1).bit_length()))
+    wanted = min(values, 1 << max(FEWEST_PIECES.bit_length() - 1, (pieces.widths.size - 1).bit_length()))
     spare = pieces.widths - 1
     cut = np.clip(wanted - pieces.widths.size - (np.cumsum(spare) - spare), 0, spare)
     origin = np.repeat(np.arange(pieces.widths.size), 1 + cut)

@@ -366,7 +366,9 @@ def test_draws_and_noise_together_cost_exactly_the_budget(neighbours, unit):
     for columns, query in (by_group, (GRADE, asked(SHARES[1])), (WIDE, QUARTILES), (WIDE, {"median": "income"})):
         plan = planned(NAME, columns, query, neighbours, unit=unit, epsilon="0.3")
         moved = (2 if unit else 1) * (2 if neighbours == "replace" else 1)
-        drawn = sum(2 * each.far + each.near for each in plan.windows)
+        drawn = sum(2 * each.far for each in plan.windows)
+        if plan.between:
+            drawn += plan.between.epsilon * {1: 1, 2: 2, 3: 2}[len(plan.between.shares)]
         assert drawn + moved / plan.noise.scale == Fraction(3, 10)
         price = accountant.price(plan.events, delta=Fraction(0), neighbours=plan.schema.neighbours)
         assert price.pure_epsilon == Fraction(3, 10) * 10**accountant.EPSILON_PLACES
@@ -385,7 +387,7 @@ def test_a_run_draws_what_was_planned(neighbours, unit, groups):
     drawn = [(draw.sampler, dict(draw.parameters)) for draw in run.draws]
     choices = [told for sampler, told in drawn if sampler == "exponential_mechanism"]
     (noise,) = [told for sampler, told in drawn if sampler == "discrete_laplace"]
-    assert [told["epsilon"] for told in choices] == groups * [window.far, window.near, window.far]
+    assert [told["epsilon"] for told in choices] == groups * [plan.between.epsilon, window.far, window.far]
     assert {told["sensitivity"] for told in choices} == {window.sensitivity}
     assert noise == {"scale": plan.noise.scale, "size": 19 * groups}
 
