@@ -109,7 +109,7 @@ class ComparedPlan:
             return ""
         assumed = usefulness.assumed_rows(self.plan, None)
         if self.bound.proof is Proof.ASSUMED and assumed:
-            least = "at least" if self.plan.options.get("expected_rows") else "about"
+            least = "at least" if self.plan.options.get(_EXPECTED_ROWS) else "about"
             if weight_of(self.plan.workload) is not None:
                 return f"proved if the weights add up to {least} {assumed:,}"
             return f"proved if {least} {assumed:,} {self.counted.many} are counted"
@@ -148,7 +148,7 @@ class ComparedPlan:
         return (
             self.bound is None
             and not self.plan.infeasible
-            and "expected_rows" in options
+            and _EXPECTED_ROWS in options
             and self.rows is None
             and kind_of(self.plan.workload).depends_on_rows
         )
@@ -509,10 +509,9 @@ def _alpha_of_many(plan: Plan) -> float:
     if plan.infeasible or plan.bound or plan.expectation or _EXPECTED_ROWS not in named:
         return inf
     options = {**plan.options, _EXPECTED_ROWS: _VERY_MANY}
-    again = mechanism(plan.mechanism).plan(
-        plan.schema, plan.workload, budget=plan.budget, beta=plan.beta, options=options
-    )
-    return _alpha(again)
+    epsilon = plan.budget.epsilon
+    again = plan_at(plan.mechanism, plan.schema, plan.workload, plan.budget, plan.beta, options, epsilon=epsilon)
+    return inf if again is None else _alpha(again)
 
 
 def alpha_at(plan: Plan, epsilon: Decimal) -> float | None:

@@ -67,7 +67,7 @@ _DIRECT_PRODUCTS = 1 << 20
 
 EXPECTED_ROWS = Option(
     name="expected_rows",
-    help="About how many rows the table has, if you may say so; only used to foretell the error.",
+    help="About how many rows the table has, if you may say so; only used to estimate the error.",
     lowest=1,
     highest=10**9,
 )
