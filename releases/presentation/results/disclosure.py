@@ -1,0 +1,146 @@
+"""What an attack on invented tables found out, in words: on the page of a release that was tested."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil, floor
+from pathlib import Path
+from typing import Any
+
+from releases.publication.disclosure import DISCLOSURE_TEST, read_test
+
+#: Of a number in 100 that is rounded up or down: floating point alone is no reason for that.
+_SLACK = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttackRow:
+    """Right guesses in 100 tries, of some people.
+
+    Attributes:
+        more: of those inside, with its range.
+    """
+
+    people: str
+    inside: str
+    outside: str
+    more: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DisclosureSection:
+    """What the page says of the test.
+
+    Attributes:
+        found: how often a missing answer is guessed right.
+        compared: how much more often of people in the table, and how much epsilon allows.
+        leaks: whether being in the table was found to help.
+        limits: what the test cannot say.
+        confidence: as in "95%".
+        tables, people, most_frequent: invented tables, people in each, and right guesses of the most frequent value.
+        column: where it helps most, of single columns.
+        file: that has all numbers.
+    """
+
+    found: str
+    compared: str
+    leaks: bool
+    limits: str
+    rows: tuple[AttackRow, ...]
+    confidence: str
+    tables: str
+    people: str
+    most_frequent: str
+    column: str
+    file: str
+
+
+def disclosure_section(receipt: Mapping[str, Any], folder: Path) -> DisclosureSection | None:
+    """Read off the file; None of a release that was not tested."""
+    test = read_test(folder)
+    if test is None:
+        return None
+    everybody, unusual = test["everybody"], test["unusual"]
+    leaking = [each for each in (everybody, unusual) if each["difference"] > each["margin"]]
+    confidence = f"{100 * test['confidence']:g}%"
+    return DisclosureSection(
+        found=_found(everybody),
+        compared=" ".join((_compared(test, confidence), _allowed(test, receipt))),
+        leaks=bool(leaking),
+        limits="The people were invented, so this depends on nobody’s answers. Other attacks may find more, but no "
+        "attack more than epsilon allows.",
+        rows=(
+            _row("All", everybody),
+            _row("Unusual people", unusual),
+            _row("All, if every second row were handed out", test["leak"]),
+            _row("Unusual people, if every second row were handed out", test["leak_unusual"]),
+        ),
+        confidence=confidence,
+        tables="1 table" if test["tables"] == 1 else f"{test['tables']:,} tables",
+        people=f"{test['people'] // 2:,}",
+        most_frequent=_rounded(test["most_frequent"]),
+        column=_column(test["columns"]),
+        file=DISCLOSURE_TEST,
+    )
+
+
+def _found(everybody: Mapping[str, Any]) -> str:
+    known = "Someone who has the synthetic rows and knows all but one answer of a person guesses the missing one right"
+    inside, outside = (round(100 * everybody[where]) for where in ("inside", "outside"))
+    if everybody["difference"] <= everybody["margin"] or inside == outside:
+        both = round(50 * (everybody["inside"] + everybody["outside"]))
+        return f"{known} in about {both} of 100 tries, whether or not the person is in the table."
+    return f"{known} in {inside} of 100 tries if the person is in the table, and in {outside} if not."
+
+
+def _compared(test: Mapping[str, Any], confidence: str) -> str:
+    """The larger claim of the two: what was found of unusual people where that was more."""
+    everybody, unusual = test["everybody"], test["unusual"]
+    if unusual["difference"] > unusual["margin"] and unusual["difference"] > everybody["difference"]:
+        return f"Of unusual people, being in the table adds {_range(unusual)} right guesses in 100 ({confidence} sure)."
+    if everybody["difference"] > everybody["margin"]:
+        return f"Being in the table adds {_range(everybody)} right guesses in 100 ({confidence} sure)."
+    return (
+        f"No use of being in the table was found: it adds at most {_up(everybody['difference'] + everybody['margin'])} "
+        f"right guesses in 100 ({confidence} sure)."
+    )
+
+
+def _allowed(test: Mapping[str, Any], receipt: Mapping[str, Any]) -> str:
+    return f"Epsilon {receipt['budget']['epsilon']} allows at most {_up(test['allowed'])} more."
+
+
+def _range(found: Mapping[str, Any]) -> str:
+    low, high = found["difference"] - found["margin"], found["difference"] + found["margin"]
+    return f"{_down(low)} to {_up(high)}"
+
+
+def _row(people: str, found: Mapping[str, Any]) -> AttackRow:
+    return AttackRow(
+        people=people,
+        inside=_rounded(found["inside"]),
+        outside=_rounded(found["outside"]),
+        more=f"{_rounded(found['difference'])} ({_range(found)})",
+    )
+
+
+def _column(columns: Mapping[str, Mapping[str, Any]]) -> str:
+    name = max(columns, key=lambda each: columns[each]["difference"])
+    return f"{name}: {_rounded(columns[name]['difference'])} ({_range(columns[name])})"
+
+
+def _rounded(share: float) -> str:
+    return f"{100 * share:.1f}".replace("-", "−")
+
+
+def _up(share: float) -> str:
+    return _tenths(ceil(1000 * min(share, 1.0) - _SLACK))
+
+
+def _down(share: float) -> str:
+    return _tenths(floor(1000 * max(share, -1.0) + _SLACK))
+
+
+def _tenths(number: int) -> str:
+    return f"{number / 10:.1f}".replace("-", "−")
