@@ -34,9 +34,8 @@ class DisclosureSection:
 
     Attributes:
         found: how often a missing answer is guessed right.
-        compared: how much more often of people in the table, and how much epsilon allows.
+        compared: how much more often of people in the table, beside a leak and what epsilon allows.
         leaks: whether being in the table was found to help.
-        limits: what the test cannot say.
         confidence: as in "95%".
         tables, people, most_frequent: invented tables, people in each, and right guesses of the most frequent value.
         column: where it helps most, of single columns.
@@ -46,7 +45,6 @@ class DisclosureSection:
     found: str
     compared: str
     leaks: bool
-    limits: str
     rows: tuple[AttackRow, ...]
     confidence: str
     tables: str
@@ -61,18 +59,15 @@ def disclosure_section(receipt: Mapping[str, Any], folder: Path) -> DisclosureSe
     test = read_test(folder)
     if test is None:
         return None
-    everybody, unusual = test["everybody"], test["unusual"]
-    leaking = [each for each in (everybody, unusual) if each["difference"] > each["margin"]]
-    confidence = f"{100 * test['confidence']:g}%"
+    confidence, columns = f"{100 * test['confidence']:g}%", test["columns"]
+    column = max(columns, key=lambda name: columns[name]["difference"])
     return DisclosureSection(
-        found=_found(everybody),
-        compared=" ".join((_compared(test, confidence), _allowed(test, receipt))),
-        leaks=bool(leaking),
-        limits="The people were invented, so this depends on nobody’s answers. Other attacks may find more, but no "
-        "attack more than epsilon allows.",
+        found=_found(test["everybody"]),
+        compared=f"{_compared(test, column, confidence)} {_allowed(test, receipt)}",
+        leaks=any(_leaks(each) for each in (test["everybody"], test["unusual"], *columns.values())),
         rows=(
-            _row("All", everybody),
-            _row("Unusual people", unusual),
+            _row("All", test["everybody"]),
+            _row("Unusual people", test["unusual"]),
             _row("All, if every second row were handed out", test["leak"]),
             _row("Unusual people, if every second row were handed out", test["leak_unusual"]),
         ),
@@ -80,35 +75,50 @@ def disclosure_section(receipt: Mapping[str, Any], folder: Path) -> DisclosureSe
         tables="1 table" if test["tables"] == 1 else f"{test['tables']:,} tables",
         people=f"{test['people'] // 2:,}",
         most_frequent=_rounded(test["most_frequent"]),
-        column=_column(test["columns"]),
+        column=f"{column}: {_rounded(columns[column]['difference'])} ({_range(columns[column])})",
         file=DISCLOSURE_TEST,
     )
 
 
 def _found(everybody: Mapping[str, Any]) -> str:
-    known = "Someone who has the synthetic rows and knows all but one answer of a person guesses the missing one right"
+    known = (
+        "In a test with invented people, someone who has the synthetic rows and knows all but one answer of a person "
+        "guesses the missing one right"
+    )
     inside, outside = (round(100 * everybody[where]) for where in ("inside", "outside"))
-    if everybody["difference"] <= everybody["margin"] or inside == outside:
+    if not _leaks(everybody) or inside == outside:
         both = round(50 * (everybody["inside"] + everybody["outside"]))
         return f"{known} in about {both} of 100 tries, whether or not the person is in the table."
     return f"{known} in {inside} of 100 tries if the person is in the table, and in {outside} if not."
 
 
-def _compared(test: Mapping[str, Any], confidence: str) -> str:
-    """The larger claim of the two: what was found of unusual people where that was more."""
+def _compared(test: Mapping[str, Any], column: str, confidence: str) -> str:
+    """What was found of unusual people where that is more, else of all, else of a single column."""
     everybody, unusual = test["everybody"], test["unusual"]
-    if unusual["difference"] > unusual["margin"] and unusual["difference"] > everybody["difference"]:
-        return f"Of unusual people, being in the table adds {_range(unusual)} right guesses in 100 ({confidence} sure)."
-    if everybody["difference"] > everybody["margin"]:
-        return f"Being in the table adds {_range(everybody)} right guesses in 100 ({confidence} sure)."
+    found = {"Being": everybody}
+    if _leaks(unusual) and unusual["difference"] > everybody["difference"]:
+        found = {"Of unusual people, being": unusual}
+    elif not _leaks(everybody) and _leaks(test["columns"][column]):
+        found = {f"Where {column} is missing, being": test["columns"][column]}
+    ((being, said),) = found.items()
+    if _leaks(said):
+        return f"{being} in the table adds {_range(said)} right guesses in 100, with {confidence} confidence."
+    most = _up(said["difference"] + said["margin"])
     return (
-        f"No use of being in the table was found: it adds at most {_up(everybody['difference'] + everybody['margin'])} "
-        f"right guesses in 100 ({confidence} sure)."
+        "Being in the table was not found to make a difference: it adds at most "
+        f"{most} right guesses in 100, with {confidence} confidence."
     )
 
 
+def _leaks(found: Mapping[str, Any]) -> bool:
+    return bool(found["difference"] > found["margin"])
+
+
 def _allowed(test: Mapping[str, Any], receipt: Mapping[str, Any]) -> str:
-    return f"Epsilon {receipt['budget']['epsilon']} allows at most {_up(test['allowed'])} more."
+    return (
+        f"Handing out every second row would add about {_rounded(test['leak']['difference'])}. Other attacks may find "
+        f"more, but none more than the {_up(test['allowed'])} that epsilon {receipt['budget']['epsilon']} allows."
+    )
 
 
 def _range(found: Mapping[str, Any]) -> str:
@@ -123,11 +133,6 @@ def _row(people: str, found: Mapping[str, Any]) -> AttackRow:
         outside=_rounded(found["outside"]),
         more=f"{_rounded(found['difference'])} ({_range(found)})",
     )
-
-
-def _column(columns: Mapping[str, Mapping[str, Any]]) -> str:
-    name = max(columns, key=lambda each: columns[each]["difference"])
-    return f"{name}: {_rounded(columns[name]['difference'])} ({_range(columns[name])})"
 
 
 def _rounded(share: float) -> str:

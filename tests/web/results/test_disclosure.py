@@ -99,8 +99,8 @@ def test_where_nothing_was_found_the_page_says_so_and_gives_the_most_it_can_be(w
     """0.01 more, give or take 0.02."""
     said = visible_text(as_(alice).get(link("release_detail", write())))
     assert "in about 50 of 100 tries, whether or not the person is in the table" in said
-    assert "it adds at most 3.0 right guesses in 100 (95% sure)" in said
-    assert "Epsilon 1 allows at most 46.3 more." in said
+    assert "it adds at most 3.0 right guesses in 100, with 95% confidence" in said
+    assert "none more than the 46.3 that epsilon 1 allows" in said
 
 
 def test_where_a_leak_was_found_the_page_warns(write, as_, alice):
@@ -110,6 +110,8 @@ def test_where_a_leak_was_found_the_page_warns(write, as_, alice):
     said = words(as_(alice).get(link("release_detail", write(unusual=LEAKING))))
     assert "in about 50 of 100 tries, whether or not" in said
     assert "Of unusual people, being in the table adds 5.5 to 9.1" in said
+    said = words(as_(alice).get(link("release_detail", write(columns={"age": OUTCOME, "sex": LEAKING}))))
+    assert "Where sex is missing, being in the table adds 5.5 to 9.1" in said
 
 
 def test_the_test_adds_few_words_to_the_page(write, full, as_, alice):
