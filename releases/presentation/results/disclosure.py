@@ -93,21 +93,19 @@ def _found(everybody: Mapping[str, Any]) -> str:
 
 
 def _compared(test: Mapping[str, Any], column: str, confidence: str) -> str:
-    """What was found of unusual people where that is more, else of all, else of a single column."""
-    everybody, unusual = test["everybody"], test["unusual"]
-    found = {"Being": everybody}
+    """What was found of unusual people where that is more, else of all, else of a single column; and a leak beside."""
+    everybody, unusual, alone = test["everybody"], test["unusual"], test["columns"][column]
+    being, said, leak = "Being", everybody, test["leak"]
     if _leaks(unusual) and unusual["difference"] > everybody["difference"]:
-        found = {"Of unusual people, being": unusual}
-    elif not _leaks(everybody) and _leaks(test["columns"][column]):
-        found = {f"Where {column} is missing, being": test["columns"][column]}
-    ((being, said),) = found.items()
-    if _leaks(said):
-        return f"{being} in the table adds {_range(said)} right guesses in 100, with {confidence} confidence."
-    most = _up(said["difference"] + said["margin"])
-    return (
-        "Being in the table was not found to make a difference: it adds at most "
-        f"{most} right guesses in 100, with {confidence} confidence."
-    )
+        being, said, leak = "Of unusual people, being", unusual, test["leak_unusual"]
+    elif not _leaks(everybody) and _leaks(alone):
+        being, said = f"Where {column} is missing, being", alone
+    found = f"{being} in the table adds {_range(said)}"
+    if not _leaks(said):
+        most = _up(said["difference"] + said["margin"])
+        found = f"Being in the table was not found to make a difference: it adds at most {most}"
+    more = _rounded(leak["difference"])
+    return f"{found} right guesses in 100, with {confidence} confidence. Handing out every second row would add {more}."
 
 
 def _leaks(found: Mapping[str, Any]) -> bool:
@@ -116,8 +114,8 @@ def _leaks(found: Mapping[str, Any]) -> bool:
 
 def _allowed(test: Mapping[str, Any], receipt: Mapping[str, Any]) -> str:
     return (
-        f"Handing out every second row would add about {_rounded(test['leak']['difference'])}. Other attacks may find "
-        f"more, but none more than the {_up(test['allowed'])} that epsilon {receipt['budget']['epsilon']} allows."
+        f"Other attacks may find more, but none more than the {_up(test['allowed'])} that epsilon "
+        f"{receipt['budget']['epsilon']} allows."
     )
 
 

@@ -107,7 +107,8 @@ def test_where_a_leak_was_found_the_page_warns(write, as_, alice):
     said = words(as_(alice).get(link("release_detail", write(everybody=LEAKING))))
     assert "in 58 of 100 tries if the person is in the table, and in 51 if not" in said
     assert "Being in the table adds 5.5 to 9.1 right guesses in 100" in said
-    said = words(as_(alice).get(link("release_detail", write(unusual=LEAKING))))
+    said = words(as_(alice).get(link("release_detail", write(unusual=LEAKING, leak_unusual=LEAKING))))
+    assert "Handing out every second row would add 7.3." in said
     assert "in about 50 of 100 tries, whether or not" in said
     assert "Of unusual people, being in the table adds 5.5 to 9.1" in said
     said = words(as_(alice).get(link("release_detail", write(columns={"age": OUTCOME, "sex": LEAKING}))))
