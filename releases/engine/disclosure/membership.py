@@ -16,9 +16,11 @@ Move delta to the left and add the two: 1 + (p - q) - 2 delta <= e^epsilon (1 - 
 
     p - q <= (e^epsilon - 1 + 2 delta) / (e^epsilon + 1)                                              (`most_allowed`).
 
-It is the tight bound on the advantage of membership inference: Humphries et al. (2023), "Investigating membership
-inference attacks under data dependencies", Theorem 3.1, from the region of Kairouz, Oh and Viswanath (2015), "The
-composition theorem for differential privacy", Theorem 2.1. It holds for each column, and so for their mean.
+It is the bound on the advantage of membership inference of Humphries et al. (2023), "Investigating membership inference
+attacks under data dependencies", and no smaller one holds for all mechanisms: both inequalities can hold with equality
+(Kairouz, Oh and Viswanath 2015, "The composition theorem for differential privacy", Section 2). It holds for each
+column, and so for their mean. Coins for all people of one table are the design of Steinke, Nasr and Jagielski (2023),
+"Privacy auditing with one (1) training run".
 
 **What is independent.** The people of one table share its synthetic rows, so their guesses are not independent, however
 many they are. The coins are. The S_i follow from the people and the synthetic rows alone; call these, over all invented
