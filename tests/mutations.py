@@ -134,6 +134,10 @@ a-share-certified-by-the-better-end in releases/engine/estimation/trust.py
   --float(np.maximum(at_a, at_b).min())
   +-float(np.minimum(at_a, at_b).min())
   tests/engine/estimation/test_trust.py::test_no_table_within_the_intervals_is_further_away_than_certified
+an-attack-with-half-its-margin in releases/engine/disclosure/membership.py
+  -log(2 / miss) / 2)
+  +log(2 / miss) / 8)
+  tests/engine/disclosure/test_membership.py::test_coins_that_nothing_depends_on_leave_the_interval_no_more_often_than_stated
 a-pair-certified-by-intervals-that-are-not-proved in releases/engine/estimation/trust.py
   -        if not self.given.is_proved:
   +        if False:

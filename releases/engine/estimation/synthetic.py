@@ -69,11 +69,7 @@ def synthetic_records(universe: Universe, distribution: Distribution, *, rows: i
     They have the attributes that the distribution speaks of. Values made up for others would be taken for statistics.
     None has a combination that the universe declares impossible.
     """
-    bins: dict[str, NDArray[np.int64]] = {}
-    for component in distribution.components:
-        indices = _bins_of(component, rows, rng)
-        bins.update(zip(component.names, (each.astype(np.int64) for each in indices), strict=True))
-    mend(universe, distribution, bins, rng)
+    bins = synthetic_bins(universe, distribution, rows=rows, rng=rng)
     told = [each for each in universe.attributes if each.name in bins]
     return Records(
         columns={each.name: values_of(each, bins[each.name], rng) for each in told},
@@ -82,6 +78,18 @@ def synthetic_records(universe: Universe, distribution: Distribution, *, rows: i
             each.name: bins[each.name] == each.ordered.size for each in told if each.has_grammar and each.missing_as
         },
     )
+
+
+def synthetic_bins(
+    universe: Universe, distribution: Distribution, *, rows: int, rng: Randomness
+) -> dict[str, NDArray[np.int64]]:
+    """The bins of the records that `synthetic_records` makes, by attribute."""
+    bins: dict[str, NDArray[np.int64]] = {}
+    for component in distribution.components:
+        indices = _bins_of(component, rows, rng)
+        bins.update(zip(component.names, (each.astype(np.int64) for each in indices), strict=True))
+    mend(universe, distribution, bins, rng)
+    return bins
 
 
 def _bins_of(component: AnyComponent, rows: int, rng: Randomness) -> Iterable[NDArray[np.integer[Any]]]:

@@ -17,6 +17,7 @@ from releases.models import CHECK, Release, ReleaseState, WorkloadVersion
 from releases.planning.usefulness import says_little_of_released
 from releases.presentation.releases.column_check import NO_CHECK, ColumnCheck, column_check, own_findings
 from releases.presentation.results.answers import AnswersTable, Wish, answers_table, binned_columns
+from releases.presentation.results.disclosure import DisclosureSection, disclosure_section
 from releases.presentation.results.statistics import ShownStatistic, shown_statistic
 from releases.presentation.results.stored_answers import is_any_above_zero
 from releases.presentation.results.trust import TrustSection, trust_section
@@ -117,6 +118,7 @@ class ResultPage:
         statistic: the answers of a statistic; None of counts. `fuller_bins`: bins that hold both ends.
         downloads: files, of a release that is not withdrawn; `columns` what its columns mean.
         trust: how far its synthetic rows can be trusted; None of a withdrawn release, or where that was not worked out.
+        disclosure: what an attack on its method found out; None of a withdrawn release, or one that was not tested.
         learned: what it learned about a column, for those who may declare it.
         has_charts: whether the library that draws charts is needed.
     """
@@ -143,6 +145,7 @@ class ResultPage:
     answers: str
     synthetic: SyntheticRows | None
     trust: TrustSection | None
+    disclosure: DisclosureSection | None
     table: AnswersTable | None
     statistic: ShownStatistic | None
     fuller_bins: tuple[str, ...]
@@ -209,6 +212,7 @@ def result_page(
         answers=f"{receipt['answers']:,}",
         synthetic=_synthetic_rows(receipt),
         trust=trust,
+        disclosure=disclosure_section(receipt, folder) if is_published else None,
         table=table,
         statistic=statistic,
         fuller_bins=tuple(fuller_bins(universe[name] for name in binned_columns(workload))) if statistic else (),

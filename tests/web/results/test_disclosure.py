@@ -1,0 +1,140 @@
+"""The disclosure test of a release: the command, the file beside the rows, and what the page says of it."""
+
+import json
+import re
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from releases.engine.disclosure import membership
+from releases.models import AuditEvent, LedgerEntry
+from releases.publication import disclosure, files
+from releases.publication.disclosure import DISCLOSURE_TEST
+from tests.web.pages import body, link, visible_text, visible_words, words
+
+OUTCOME = {"inside": 0.5, "outside": 0.49, "difference": 0.01, "margin": 0.02, "people": 100}
+LEAKING = {"inside": 0.584, "outside": 0.511, "difference": 0.0731, "margin": 0.0178, "people": 100}
+
+
+@pytest.fixture
+def full(dataset, make_draft, carry_out, once):
+    """A published release with synthetic rows."""
+    release = once("full", lambda: carry_out(make_draft(dataset, mechanism="laplace-histogram")))
+    release.refresh_from_db()
+    return release
+
+
+@pytest.fixture
+def attack(monkeypatch, capsys):
+    """Runs the command with few people in one table."""
+    monkeypatch.setattr(membership, "PEOPLE", 200)
+    monkeypatch.setattr(membership, "MOST_TABLES", 1)
+
+    def run(release):
+        call_command("attack", str(release.pk))
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture
+def write(full):
+    """Puts an outcome beside the rows of the release."""
+
+    def to_file(**changed):
+        found = {"confidence": 0.95, "columns": {"age": OUTCOME}, "most_frequent": 0.3, "allowed": 0.4621172}
+        found |= dict.fromkeys(("everybody", "unusual", "leak", "leak_unusual"), OUTCOME)
+        found |= {"tables": 8, "people": 2000, "rows": 8000}
+        (files.folder_of(full) / DISCLOSURE_TEST).write_text(json.dumps(found | changed))
+        return full
+
+    return to_file
+
+
+def test_the_command_stores_what_was_found_and_the_page_shows_it(full, attack, as_, alice):
+    before = body(as_(alice).get(link("release_detail", full)))
+    assert "What an attack finds out" not in before
+    said = attack(full)
+    assert re.search(r"Right guesses in 100 tries: [\d.]+ of people in the table, [\d.]+ of others", said)
+    page = as_(alice).get(link("release_detail", full))
+    assert "What an attack finds out" in body(page)
+    assert "guesses the missing one right in" in words(page)
+    stored = json.loads((files.folder_of(full) / DISCLOSURE_TEST).read_text())
+    assert stored["release"] == str(full.pk)
+    assert stored["everybody"]["people"] == 200
+    sent = as_(alice).get(link("download", full, DISCLOSURE_TEST))
+    assert json.loads(b"".join(sent)) == stored
+
+
+def test_it_reads_no_table_charges_nothing_and_changes_nothing_that_was_published(full, attack, monkeypatch):
+    from releases.services import reading
+    from releases.worker import runner
+
+    def untouchable(*given, **more):
+        raise AssertionError("a table was opened")
+
+    monkeypatch.setattr(reading, "run_plan", untouchable)
+    monkeypatch.setattr(runner, "run", untouchable)
+    folder = files.folder_of(full)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    result, lines, entries = full.result, LedgerEntry.objects.count(), AuditEvent.objects.count()
+    attack(full)
+    full.refresh_from_db()
+    assert full.result == result
+    assert (LedgerEntry.objects.count(), AuditEvent.objects.count()) == (lines, entries)
+    after = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert after.pop(DISCLOSURE_TEST)
+    assert after == before
+
+
+def test_production_draws_from_the_operating_system(full, attack, monkeypatch):
+    drawn = []
+    really = disclosure.disclosure_test
+    monkeypatch.setattr(disclosure, "disclosure_test", lambda plan, **more: drawn.append(more) or really(plan, **more))
+    attack(full)
+    assert type(drawn[0]["rng"]).__name__ == "OperatingSystemRandomness"
+
+
+def test_where_nothing_was_found_the_page_says_so_and_gives_the_most_it_can_be(write, as_, alice):
+    """0.01 more, give or take 0.02."""
+    said = visible_text(as_(alice).get(link("release_detail", write())))
+    assert "in about 50 of 100 tries, whether or not the person is in the table" in said
+    assert "it adds at most 3.0 right guesses in 100, with 95% confidence" in said
+    assert "none more than the 46.3 that epsilon 1 allows" in said
+
+
+def test_where_a_leak_was_found_the_page_warns(write, as_, alice):
+    said = words(as_(alice).get(link("release_detail", write(everybody=LEAKING))))
+    assert "in 58 of 100 tries if the person is in the table, and in 51 if not" in said
+    assert "Being in the table adds 5.5 to 9.1 right guesses in 100" in said
+    said = words(as_(alice).get(link("release_detail", write(unusual=LEAKING, leak_unusual=LEAKING))))
+    assert "Handing out every second row would add 7.3." in said
+    assert "in about 50 of 100 tries, whether or not" in said
+    assert "Of unusual people, being in the table adds 5.5 to 9.1" in said
+    said = words(as_(alice).get(link("release_detail", write(columns={"age": OUTCOME, "sex": LEAKING}))))
+    assert "Where sex is missing, being in the table adds 5.5 to 9.1" in said
+
+
+def test_the_test_adds_few_words_to_the_page(write, full, as_, alice):
+    """Those that show outside of closed details."""
+    before = len(visible_words(as_(alice).get(link("release_detail", full))))
+    after = len(visible_words(as_(alice).get(link("release_detail", write(everybody=LEAKING)))))
+    assert 0 < after - before < 100
+
+
+def test_what_cannot_be_tested_is_refused_in_words(full, make_queued, dataset, attack, monkeypatch):
+    with pytest.raises(CommandError, match="is not published"):
+        attack(make_queued(dataset, epsilon="0.25"))
+    with pytest.raises(CommandError, match="is not here"):
+        call_command("attack", "00000000-0000-0000-0000-000000000000")
+    monkeypatch.setattr(membership, "MOST_SECONDS", 0.0)
+    with pytest.raises(CommandError, match="One run on an invented table takes about"):
+        attack(full)
+
+
+def test_the_file_of_a_release_that_was_not_tested_is_not_there(full, as_, alice):
+    assert as_(alice).get(link("download", full, DISCLOSURE_TEST)).status_code == 404
+
+
+def test_strangers_get_no_file_of_a_private_release(write, as_, charlie):
+    assert as_(charlie).get(link("download", write(), DISCLOSURE_TEST)).status_code == 404
