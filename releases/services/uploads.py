@@ -28,6 +28,7 @@ from django.db.models import Count, Sum
 from django.utils import timezone
 
 from releases.display.durations import Countdown
+from releases.display.error_messages import in_words
 from releases.engine.errors import Cancelled, InvalidInput
 from releases.engine.tables.facts import FileFacts
 from releases.engine.tables.kinds import PARQUET
@@ -219,7 +220,10 @@ def execute_upload(*, upload_id: uuid.UUID | str) -> bool:
     except Cancelled:
         return False
     except UnreadableTable as error:
-        _end(upload, held, UploadState.REFUSED, refusal=str(error))
+        # What was declared of the file is named as its form names it.
+        is_declared = error.field != "table"
+        said = in_words(InvalidInput(error.field, error.value, error.rule)) if is_declared else str(error)
+        _end(upload, held, UploadState.REFUSED, refusal=said)
         return False
     except OverLimit:
         # Another attempt would take as much, and hold up the others as long.
