@@ -78,9 +78,9 @@ class Room:
 
     @property
     def in_words(self) -> str:
-        tables = f"{self.number:,} table{'' if self.number == 1 else 's'}"
+        tables = "1 table that you uploaded is" if self.number == 1 else f"{self.number:,} tables that you uploaded are"
         return (
-            f"You have {tables} here, {megabytes(self.size)} in all. One person may have "
+            f"{tables} here, {megabytes(self.size)} in all. One person may have "
             f"{settings.MAX_UPLOADS_PER_PERSON:,} tables, {megabytes(settings.MAX_UPLOAD_BYTES_PER_PERSON)} in all."
         )
 

@@ -203,6 +203,7 @@ def test_rows_and_persons_are_not_asked_about_at_once(visits, as_, alice):
     response = as_(alice).post(reverse("questions", args=[draft.pk]), both)
     assert response.status_code == 400
     assert "'visits' count persons, and the other columns count rows" in words(response)
+    assert "such as most_frequent_per_person(ward)" in words(response)
     asked = at_a_glance(visits.universe, may_check=True)
     drafted = services.collections.draft_collection(
         dataset=visits, by=alice, title="Glance", epsilon="1", delta="0", parts=asked, options={}
