@@ -25,6 +25,8 @@ _PLACES = {
     "unit.kind": "Whom to protect",
     "unit.id": "Column that tells people apart",
     "unit.max_rows": "Rows counted of each person",
+    "header_row": "Row with names",
+    "sheet": "Sheet",
     "alert_addresses": "Who hears of requests",
     "default_epsilon": "Epsilon suggested for a budget",
     "is_two_person": "Two reviewers must approve",

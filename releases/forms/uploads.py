@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 from django import forms
 
 from releases.display.error_messages import in_words
 from releases.engine.errors import InvalidInput
-from releases.engine.tables.facts import ENCODINGS, SUFFIXES, FileFacts
+from releases.engine.tables.facts import ENCODINGS, SEPARATORS, SUFFIXES, FileFacts
 from releases.forms.fields import (
     LenientForm,
     TypedTextField,
@@ -71,8 +72,8 @@ class UploadForm(forms.Form):
 
     @property
     def shows_facts(self) -> bool:
-        """Whether the form comes back: its errors can be about how the file is written."""
-        return self.is_bound
+        """Whether the form comes back, or a link proposes some: its errors can be about how the file is written."""
+        return self.is_bound or any(self.initial.get(name) for name in self.FACTS)
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or {}
@@ -106,6 +107,19 @@ class DatabaseTableForm(forms.Form):
 
 
 class UploadLinkForm(LenientForm):
-    """What a link to the upload proposes."""
+    """What a link to the upload proposes: a title, and how the file is written."""
 
     title = TypedTextField()
+
+    def __init__(self, *args: Any, **given: Any) -> None:
+        super().__init__(*args, **given)
+        self.fields |= {name: TypedTextField() for name in UploadForm.FACTS}
+
+
+def link_again(title: str, facts: FileFacts) -> str:
+    """What follows the address of the upload to propose the same title and facts again."""
+    plain, names = FileFacts().to_json(), {sign: name for name, sign in SEPARATORS.items()}
+    said = {name: value for name, value in facts.to_json().items() if value != plain[name]}
+    said |= {"separator": names.get(facts.separator, facts.separator)} if facts.separator else {}
+    said |= {} if facts.has_header else {"has_header": "no"}
+    return urlencode({"title": title, **said})

@@ -26,8 +26,8 @@ class Ending(models.TextChoices):
             "data were touched, and the charge was given back. Plan another like it, and compare again.",
             Ending.NOTHING_READ: "Every attempt failed before the table was opened. No data were touched, and the "
             "charge was given back. The server's log says what was in the way.",
-            Ending.AWAY: "The table's database did not answer, or lists it otherwise than when it was registered. "
-            "No data were touched, and the charge was given back.",
+            Ending.AWAY: "The database or storage of the table did not answer, or lists it otherwise than when it was "
+            "registered. No data were touched, and the charge was given back.",
         }[self]
 
 

@@ -435,10 +435,10 @@ def questions_text(workload: Question) -> str:
 
 
 def universe_text(workload: Question) -> str:
-    """What the questions are about, in a few words: ``about 2 columns, a universe of 20 cells``."""
+    """What the questions are about, in a few words: ``2 columns, a universe of 20 cells``."""
     universe = universe_asked(workload)
     return (
-        f"about {_counted(len(universe.names), 'column')}, a universe of {cells_text(universe.size)} "
+        f"{_counted(len(universe.names), 'column')}, a universe of {cells_text(universe.size)} "
         f"cell{'' if universe.size == 1 else 's'}"
     )
 

@@ -68,7 +68,7 @@ def receipt_of(release: Release, made: MadeRelease, *, at: datetime) -> dict[str
         "universe_size": plan.schema.universe.size,
         "schema": plan.schema.to_json(),
         "rules_in_words": [
-            *rules_in_words(plan.schema.universe),
+            *rules_of(plan.schema),
             *fuller_bins(plan.schema.universe.attributes),
         ],
         **learned,
@@ -269,11 +269,31 @@ def counted_in_words(receipt: Mapping[str, Any]) -> str:
 def rules_that_drop(receipt: Mapping[str, Any]) -> list[str]:
     """The rules of a release that can leave a row, or a person, out, in sentences."""
     schema = Schema.from_json(receipt["schema"])
-    rules, unit = rules_in_words(schema.universe, that_drop=True), schema.unit
-    if unit.id_column is not None:
-        most = "" if schema.counts_persons else f", and of one person at most {unit.max_rows:,} count"
-        rules.append(f"A row without {unit.id_column} is left out{most}.")
-    return rules
+    return [*rules_in_words(schema.universe, that_drop=True), *_rules_of_unit(schema)]
+
+
+def rules_of(schema: Schema) -> list[str]:
+    """Which rows count, and what becomes of values that were not declared, in sentences."""
+    rules, of_unit = rules_in_words(schema.universe), _rules_of_unit(schema)
+    # That only some rows of a person count can change every number, so it comes first.
+    return [*rules, *of_unit] if schema.counts_persons else [*of_unit, *rules]
+
+
+def rules_said(receipt: Mapping[str, Any]) -> list[str]:
+    """The rules of a published release. Receipts of version 2 and before may lack those about the rows of a person."""
+    schema = Schema.from_json(receipt["schema"])
+    if (said := receipt.get("rules_in_words")) is None:
+        return rules_of(schema)
+    return [*(each for each in _rules_of_unit(schema) if each not in said), *said]
+
+
+def _rules_of_unit(schema: Schema) -> list[str]:
+    """Which of a person's rows count; nothing where a row is protected."""
+    unit = schema.unit
+    if unit.id_column is None:
+        return []
+    most = "" if schema.counts_persons else f", and of one person at most {unit.max_rows:,} count"
+    return [f"A row without {unit.id_column} is left out{most}."]
 
 
 def rules_in_words(universe: Universe, *, that_drop: bool = False) -> list[str]:

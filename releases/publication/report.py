@@ -35,7 +35,7 @@ from releases.publication.receipt import (
     counted_in_words,
     limit_in_words,
     protects_text,
-    rules_in_words,
+    rules_said,
     sensible,
     spent_text,
     synthetic_beside,
@@ -136,7 +136,7 @@ def report_of(result: Mapping[str, Any], read: Callable[[int, int], Rows], *, di
             ("Method", f"{receipt['mechanism']['title']}. {receipt['mechanism']['source']}"),
             ("Accuracy", f"The bound is {receipt['bound']['proof']}."),
         ),
-        rules=tuple(receipt.get("rules_in_words", rules_in_words(schema.universe))),
+        rules=tuple(rules_said(receipt)),
         limits=tuple(filter(None, _limits(receipt, schema, question))),
         citation=citation_text(receipt, digest=digest, address=address),
     )

@@ -47,6 +47,8 @@ _EQUAL = re.compile(rf"({_NUMBER}){_TO}({_NUMBER})\s+(by|in)\s+({_NUMBER})(?:\s+
 _EQUAL_IN_WORDS = re.compile(r"(\S+)\s+to\s+(\S+)\s+(by|in)\s+(\S+?)(?:\s+bins?)?", re.IGNORECASE)
 #: A thousand with a point, as some countries write it; elsewhere it is 1.
 _GROUPED = re.compile(r"(?<![0-9.])[0-9]{1,3}(?:\.[0-9]{3})+(?![0-9.])")
+#: The same where no decimal is likely to be meant: 0.125 is one.
+_THOUSAND = re.compile(r"(?<![0-9.])[1-9][0-9]{0,2}(?:\.[0-9]{3})+(?![0-9.])")
 _OPEN_END = re.compile(r"[<>≤≥]|[0-9]\s*\+|\b(over|under|above|below|more|less|older|younger|up)\b", re.IGNORECASE)
 
 _HOW = "write edges as 18, 25, 65, bins as 18-24, 25-65, or bins of equal width as 0 to 100 by 10"
@@ -137,8 +139,11 @@ def range_in_words(dates: Dates) -> str:
 
 
 def names_bins(text: str) -> bool:
-    """Whether a text that can be read names bins rather than their edges; a person should see how it was read."""
+    """Whether a text that can be read names bins rather than their edges, or has 1.500, which is 1500 for many; a
+    person should see how it was read."""
     text = _with_plain_dashes(text)
+    if _THOUSAND.search(text):
+        return True
     if not text or _EQUAL.fullmatch(text) or _EQUAL_IN_WORDS.fullmatch(text):
         return False
     return text.startswith("[") or any(item.high is not None for item in _items(text))
@@ -195,6 +200,14 @@ def missing_in_words(attribute: Attribute) -> str:
         return ""
     rule = "is left out of every count" if attribute.missing_as == DROP else f"counts as {attribute.missing_as}"
     return f"a {attribute.counted.one} without a value of {attribute.name} {rule}"
+
+
+def last_pair(attribute: Attribute) -> tuple[int, int] | None:
+    """The two whole numbers of a last bin behind bins of one: who lists 1, 2, 3 may mean three bins, and has two."""
+    if attribute.kind is not AttributeKind.INTEGER or attribute.dates is not None:
+        return None
+    widths = {upper - lower for lower, upper in pairwise(attribute.edges)}
+    return (int(attribute.edges[-2]), int(attribute.edges[-1])) if widths == {1} else None
 
 
 def codes_within(attribute: Attribute) -> list[str]:

@@ -27,7 +27,14 @@ from releases.engine.domain.dates import DATE_FORMATS
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.number import is_number
-from releases.schema.bin_edges import bins_in_words, codes_within, dates_from_text, edges_from_text, names_bins
+from releases.schema.bin_edges import (
+    bins_in_words,
+    codes_within,
+    dates_from_text,
+    edges_from_text,
+    last_pair,
+    names_bins,
+)
 from releases.schema.descriptions import DESCRIPTION, LONGEST, UNIT, read_note
 
 #: The heads understood, by the field of the schema format that they fill; the first is its name.
@@ -275,6 +282,12 @@ def doubts(universe: Universe) -> list[str]:
             for each in attribute.missing
             if len(each.split()) > 1 and all(map(is_number, each.split()))
         ]
+        if (pair := last_pair(attribute)) is not None:
+            first, second = pair
+            found.append(
+                f"{attribute.name}: {first} and {second} are counted together, in the last bin. Where each is to have "
+                f"a bin of its own, end with {second + 1}, or choose the type categories."
+            )
         joined = [each for each in attribute.categories if any(mark in each for mark in ";|")]
         if joined:
             found.append(

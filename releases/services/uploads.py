@@ -28,6 +28,7 @@ from django.db.models import Count, Sum
 from django.utils import timezone
 
 from releases.display.durations import Countdown
+from releases.display.error_messages import in_words
 from releases.engine.errors import Cancelled, InvalidInput
 from releases.engine.tables.facts import FileFacts
 from releases.engine.tables.kinds import PARQUET
@@ -77,9 +78,9 @@ class Room:
 
     @property
     def in_words(self) -> str:
-        tables = f"{self.number:,} table{'' if self.number == 1 else 's'}"
+        tables = "1 table that you uploaded is" if self.number == 1 else f"{self.number:,} tables that you uploaded are"
         return (
-            f"You have {tables} here, {megabytes(self.size)} in all. One person may have "
+            f"{tables} here, {megabytes(self.size)} in all. One person may have "
             f"{settings.MAX_UPLOADS_PER_PERSON:,} tables, {megabytes(settings.MAX_UPLOAD_BYTES_PER_PERSON)} in all."
         )
 
@@ -219,7 +220,10 @@ def execute_upload(*, upload_id: uuid.UUID | str) -> bool:
     except Cancelled:
         return False
     except UnreadableTable as error:
-        _end(upload, held, UploadState.REFUSED, refusal=str(error))
+        # What was declared of the file is named as its form names it.
+        is_declared = error.field != "table"
+        said = in_words(InvalidInput(error.field, error.value, error.rule)) if is_declared else str(error)
+        _end(upload, held, UploadState.REFUSED, refusal=said)
         return False
     except OverLimit:
         # Another attempt would take as much, and hold up the others as long.

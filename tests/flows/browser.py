@@ -49,6 +49,23 @@ _FOCUS_SHOWS = """() => {
         ((style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0) || style.boxShadow !== 'none');
 }"""
 
+#: Words of up to nine letters in the labels of a table of numbers that are broken over two lines.
+_BROKEN_WORDS = """() => {
+    const broken = [];
+    for (const cell of document.querySelectorAll('table.numbers tbody :is(td, th):not(.number)')) {
+        const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+        while (texts.nextNode()) {
+            for (const word of texts.currentNode.data.matchAll(/\\p{L}{2,}/gu)) {
+                const range = document.createRange();
+                range.setStart(texts.currentNode, word.index);
+                range.setEnd(texts.currentNode, word.index + word[0].length);
+                if (word[0].length <= 9 && range.getClientRects().length > 1) broken.push(word[0]);
+            }
+        }
+    }
+    return broken;
+}"""
+
 _ON_PAPER = """() => {
     const isSeen = each => each.checkVisibility({visibilityProperty: true}) && each.getClientRects().length > 0;
     const wrong = [...document.querySelectorAll('button:not(.word), [role=button], input, select, textarea, nav a')]
@@ -103,6 +120,8 @@ class Visitor:
         over = self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         if over > 0:
             self.faults.append(f"{name}: {over} pixels stick out")
+        if broken := self.page.evaluate(_BROKEN_WORDS):
+            self.faults.append(f"{name}: these words of labels are broken: {', '.join(broken)}")
         if (name, self.width) in _EXAMINED:
             return
         _EXAMINED.add((name, self.width))

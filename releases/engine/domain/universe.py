@@ -143,7 +143,11 @@ class Universe:
         """
         if len(self.populations) > 1:
             of_persons = ", ".join(self.populations[1].names[:MAX_NAMED])
-            rule = "count persons, and the other columns count rows: ask about each kind in a question of its own"
+            rule = (
+                "count persons, and the other columns count rows: ask about each kind in a question of its own. To "
+                "count persons by another column, first make one of one value a person from it, such as "
+                f"most_frequent_per_person({self.populations[0].names[0]})"
+            )
             raise InvalidInput("columns", of_persons, rule)
         return self.attributes[0].per_person is not None
 

@@ -121,21 +121,31 @@ def _write_sheet(source: Path, target: Path, facts: FileFacts, most: int) -> Fil
             raise UnreadableTable(
                 "must be a row of the sheet that names columns", value=facts.header_row, field="header_row"
             )
-        names = checked_names([name or "" for name in first])
+        # A column without a name and without values is a gap between others, and none of the table.
+        places = [place for place, name in enumerate(first) if name is not None and name.strip()]
+        names = checked_names([first[place] or "" for place in places])
     else:
         names = numbered_names(max((len(row) for row in cells), default=0))
+        places = list(range(len(names)))
     kept = (row for row in rows if any(cell is not None for cell in row))
-    _write_texts(target, names, _in_columns(kept, len(names)))
+    _write_texts(target, names, _in_columns(kept, places, facts))
     return facts
 
 
-def _in_columns(rows: Iterable[list[str | None]], width: int) -> Iterator[list[list[str | None]]]:
-    rows = iter(rows)
+def _in_columns(
+    rows: Iterable[list[str | None]], places: Sequence[int], facts: FileFacts
+) -> Iterator[list[list[str | None]]]:
+    rows, named = iter(rows), frozenset(places)
     while part := list(islice(rows, _ROWS_AT_A_TIME)):
         for row in part:
-            if any(cell is not None for cell in row[width:]):
-                raise UnreadableTable("A row below the names has more values than there are names.")
-        yield [[row[place] if place < len(row) else None for row in part] for place in range(width)]
+            for place, cell in enumerate(row):
+                if cell is not None and place not in named:
+                    raise UnreadableTable(
+                        f"must name every column that has values; column {place + 1} of the sheet has some and no name",
+                        value=facts.header_row,
+                        field="header_row",
+                    )
+        yield [[row[place] if place < len(row) else None for row in part] for place in places]
 
 
 # Files of statistical programs

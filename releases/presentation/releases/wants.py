@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from django.urls import reverse
 
+from releases.engine.workload.kinds.mean import Mean
 from releases.engine.workload.queries import Workload
 from releases.models import Release
 from releases.questions.base import Want, kinds, offered_statistics
@@ -20,13 +21,16 @@ _SAID = {
     Want.OTHER: ("Another statistic", "The most common value, votes, a range and more."),
     Want.SAME: ("The same as before", "The questions of an earlier release, draft or workload."),
 }
+#: The kind that opens first, where it is not the first in order.
+_OPENS = {Want.AVERAGES: Mean.kind}
 
 
 def kinds_of(want: Want) -> tuple[str, ...]:
     """The kinds of question that answer it."""
     if want is Want.ROWS:
         return (Workload.kind,)
-    return tuple(name for name in (Workload.kind, *offered_statistics()) if kinds()[name].want is want)
+    names = (name for name in (Workload.kind, *offered_statistics()) if kinds()[name].want is want)
+    return tuple(sorted(names, key=lambda name: name != _OPENS.get(want)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -32,7 +32,7 @@ from releases.publication.receipt import (
     fuller_bins,
     limit_in_words,
     protects_text,
-    rules_in_words,
+    rules_said,
     rules_that_drop,
     sensible,
     spent_text,
@@ -205,7 +205,7 @@ def result_page(
         doubts_columns=is_all_near_zero or bool(findings.misread),
         may_leave_out=tuple(rules_that_drop(receipt)) if is_all_near_zero else (),
         says_little=says_little_of_released(receipt),
-        rules=tuple(each for each in receipt.get("rules_in_words", rules_in_words(universe)) if each not in ends),
+        rules=tuple(each for each in rules_said(receipt) if each not in ends),
         mechanism=receipt["mechanism"]["title"],
         spent=sensible(spent_text(receipt)),
         protects=protects_text(receipt),
@@ -244,7 +244,10 @@ def _findings(release: Release, schema: Schema, *, is_own: bool) -> ColumnCheck:
 def _quality(receipt: dict[str, Any], schema: Schema, *, bound: str) -> str:
     """What is known of its accuracy, after the bound itself where that is not at the head of the page."""
     proof = f"{bound} This bound is {receipt['bound']['proof']}.".strip()
-    many = schema.counted.many
+    many, unit = schema.counted.many, schema.unit
+    if unit.id_column is not None and not schema.counts_persons:
+        most = "1 row" if unit.max_rows == 1 else f"{unit.max_rows:,} rows"
+        return f"{proof} The true counts hold at most {most} of each person, and exclude all that the rules leave out."
     return f"{proof} The true counts exclude all {many} that the rules leave out." if schema.rows_may_vanish else proof
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +35,15 @@ _NUMBERS = ("estimate", "lower", "upper")
 
 @dataclass(frozen=True, kw_only=True)
 class ShownAnswer:
-    """One answer in words: measured, with the ends of its interval; or chosen, with a value where that was paid for."""
+    """One answer in words: measured, with the ends of its interval; or chosen, with a value where that was paid for.
+
+    Attributes:
+        label: what it is of, in full; in a table `own`, below the title of its `part`, where there are several parts.
+    """
 
     label: str
+    part: str = ""
+    own: str = ""
     estimate: str = ""
     lower: str = ""
     upper: str = ""
@@ -119,7 +127,11 @@ def shown_statistic(
     kind, statistic = statistic_kind(inquiry.statistic), inquiry.statistic
     whole = _whole(table) if kind.has_shares and inquiry.size > 1 else None
     shown_labels = with_units(inquiry, labels, notes)
-    answers = [_shown(label, row, whole) for label, row in zip(shown_labels, stored, strict=False)]
+    places = _places(inquiry, len(stored), notes)
+    answers = [
+        _shown(label, row, whole, part=part, own=own)
+        for label, row, (part, own) in zip(shown_labels, stored, places, strict=False)
+    ]
     shape = kind.shape(statistic, chosen=bool(answers and answers[0].chosen), answers=inquiry.size)
     drawn = [{"label": label, **row} for label, row in zip(labels, stored, strict=False)]
     dates = dates_of(inquiry)
@@ -167,18 +179,31 @@ def _label(inquiry: Inquiry, part: Part, row: tuple[str, ...]) -> str:
     return f"{title}: {own}" if len(inquiry.families) > 1 else own
 
 
+def _places(inquiry: Inquiry, number: int, notes: Notes) -> Iterator[tuple[str, str]]:
+    """Of each answer the title of its part and its row there; empty where it is known by its label alone."""
+    if inquiry.statistic.is_open or len(inquiry.families) == 1:
+        return repeat(("", ""), number)
+    rows = [(part, ", ".join(row)) for part in inquiry.families for row in part.labels(inquiry.universe)]
+    titles = with_units(inquiry, (part.title(inquiry.universe) for part, _ in rows), notes)
+    return (
+        (title, own) if part.cells(inquiry.universe) > 1 else ("", "")
+        for (part, own), title in zip(rows, titles, strict=True)
+    )
+
+
 def _whole(table: pa.Table) -> Whole | None:
     """What the shares of all answers are taken of."""
     numbers = [table.column(name).to_pylist() for name in _NUMBERS]
     return Whole.of(*numbers, rows=None)
 
 
-def _shown(label: str, row: dict[str, Any], whole: Whole | None) -> ShownAnswer:
+def _shown(label: str, row: dict[str, Any], whole: Whole | None, *, part: str, own: str) -> ShownAnswer:
     if "answer" in row:
         value = row.get("value")
         return ShownAnswer(label=label, chosen=row["answer"], value="" if value is None else number_text(value))
     share = "" if whole is None else whole.text(Answer(labels=(label,), **{name: row[name] for name in _NUMBERS}))
-    return ShownAnswer(label=label, share=share, **{name: value_text(row[name]) for name in _NUMBERS})
+    numbers = {name: value_text(row[name]) for name in _NUMBERS}
+    return ShownAnswer(label=label, part=part, own=own, share=share, **numbers)
 
 
 def _measured(label: str, row: dict[str, Any], dates: Dates | None) -> Answer:

@@ -36,7 +36,7 @@ from releases.planning.epsilon_meaning import EpsilonMeaning, epsilon_meaning
 from releases.planning.usefulness import Prepared, prepared
 from releases.presentation.review.said import Said, said_first, said_of
 from releases.presentation.sessions.sentences import session_words
-from releases.publication.receipt import percent, protection_text, rules_in_words
+from releases.publication.receipt import percent, protection_text, rules_of
 from releases.schema.bin_edges import range_in_words
 from releases.services.recognition import COLUMNS, Match
 
@@ -328,7 +328,7 @@ def _plan_asked(asked: ReleaseRequest, plan: Plan, budget: Budget) -> PlanAsked:
         beside=prepared(plan) if isinstance(plan, OnlinePlan) else None,
         confidence=percent(1 - plan.beta),
         columns=declared_columns(plan.schema.universe),
-        rules=tuple(rules_in_words(plan.schema.universe)),
+        rules=tuple(rules_of(plan.schema)),
         meaning=epsilon_meaning(asked.first_epsilon or asked.epsilon, delta=asked.delta, price=row.price),
     )
 

@@ -26,7 +26,7 @@ from releases.planning import comparison
 from releases.presentation.sessions.past_answers import AnswerShown, answer_shown
 from releases.presentation.sessions.sentences import session_sentence
 from releases.presentation.sessions.session_list import session_chip
-from releases.publication.receipt import rows_text, rules_in_words
+from releases.publication.receipt import rows_text, rules_of
 from releases.services.known_answers import KnownAnswer
 from releases.services.sessions import NARROWED
 
@@ -257,7 +257,7 @@ def session_page(
         opens_text=is_text or not is_clickable,
         is_text_wrong=is_text and bool(live.problem),
         live=live,
-        left_out=tuple(rules_in_words(universe)),
+        left_out=tuple(rules_of(plan.schema)),
         audiences=_audiences(session) if can_change else (),
         audience_address=reverse("session_audience", args=[session.pk]),
         close_address=reverse("session_close", args=[session.pk]),

@@ -12,7 +12,7 @@ from releases.planning import comparison, usefulness
 from releases.planning.session_plans import least_rows
 from releases.planning.usefulness import Prepared
 from releases.presentation.sessions.sentences import session_sentence
-from releases.publication.receipt import percent, rows_text, rules_in_words
+from releases.publication.receipt import percent, rows_text, rules_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,7 +96,7 @@ def session_plan(plan: Plan, dataset: Dataset) -> SessionPlan:
         says_little=says_little,
         prepared=usefulness.prepared(plan),
         confidence=percent(1 - plan.beta),
-        left_out=tuple(rules_in_words(plan.schema.universe)),
+        left_out=tuple(rules_of(plan.schema)),
     )
 
 

@@ -17,9 +17,9 @@ from releases import services
 from releases.display.durations import duration
 from releases.display.error_messages import in_words
 from releases.engine.errors import InvalidInput
-from releases.engine.tables.facts import UnreadableTable
+from releases.engine.tables.facts import FileFacts, UnreadableTable
 from releases.engine.tables.ingest import seconds_foretold
-from releases.forms.uploads import UploadForm, UploadLinkForm
+from releases.forms.uploads import UploadForm, UploadLinkForm, link_again
 from releases.middleware.body_limit import takes_a_table
 from releases.middleware.upload_limit import refused_table
 from releases.models import Organisation, Upload
@@ -142,5 +142,6 @@ def discard_upload(request: HttpRequest, upload_id: uuid.UUID) -> HttpResponse:
 def _status(upload: Upload) -> dict[str, object]:
     return {
         "upload": upload,
+        "again": link_again(upload.title, FileFacts.from_json(upload.file_facts)),
         "progress": upload_progress(upload),
     }

@@ -12,7 +12,7 @@ from django.urls import reverse
 from releases.engine.mechanisms.base import Plan
 from releases.models import CERTIFICATE, CHECK, PLAIN, SESSION, Release, ReleaseKind, ReleaseState
 from releases.presentation.sessions.session_plan import session_plan
-from releases.publication.receipt import rules_in_words
+from releases.publication.receipt import rules_of
 from releases.views.datasets.column_checks import address_of_check
 from releases.views.results.certificates import address_of_certificate, certificate_facts
 from releases.views.sessions.sessions import address_of_session
@@ -45,7 +45,7 @@ def pages_of(release: Release) -> KindPages:
 
 def _facts_of_counts(request: HttpRequest, release: Release, plan: Plan) -> dict[str, Any]:
     return {
-        "rules": rules_in_words(plan.schema.universe),
+        "rules": rules_of(plan.schema),
         "answered_before": _answered_before(request, release, plan),
     }
 

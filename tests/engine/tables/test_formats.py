@@ -141,6 +141,17 @@ def test_the_sheet_and_the_row_of_names_are_chosen(take, write):
     assert (without.columns, without.rows) == (("column_1", "column_2"), 2)
 
 
+#: A gap between two columns and one behind them, as people leave for the eye.
+GAPS = [["a", None, "b", " "], [1.0, None, "x", None], [2.0, "", "y"]]
+
+
+@pytest.mark.parametrize("write", [formats.xlsx, formats.ods], ids=["xlsx", "ods"])
+def test_a_column_without_a_name_and_without_values_is_none_of_the_table(take, tmp_path, write):
+    assert take(write({"Only": GAPS})).columns == ("a", "b")
+    stored = pa.parquet.read_table(tmp_path / "stored.parquet").to_pydict()
+    assert stored == {"a": ["1", "2"], "b": ["x", "y"]}
+
+
 ARCHIVE = {
     "people.csv": formats.separated(","),
     "more.sav": formats.statistical("sav"),
@@ -162,6 +173,16 @@ ARCHIVE = {
             {"sheet": "Data", "header_row": 9},
             "header_row: 9 must be a row of the sheet that names columns",
         ),
+        (
+            formats.xlsx({"Only": [["A title"], ["a", "b"], ["1", "x"]]}),
+            {},
+            "header_row: 1 must name every column that has values; column 2 of the sheet has some and no name",
+        ),
+        (
+            formats.xlsx({"Only": [*GAPS, [3.0, "z", "y"]]}),
+            {},
+            "header_row: 1 must name every column that has values; column 2 of the sheet has some and no name",
+        ),
         (formats.zipped(ARCHIVE), {"member": "x"}, "member: 'x' must be one of people.csv, more.sav, inner.zip"),
         (
             formats.zipped(ARCHIVE),
@@ -169,7 +190,15 @@ ARCHIVE = {
             "The archive holds a zip archive again. Send the file in one archive alone.",
         ),
     ],
-    ids=["no sheet", "separator", "no such row", "no such member", "archive in an archive"],
+    ids=[
+        "no sheet",
+        "separator",
+        "no such row",
+        "a title",
+        "a value in a gap",
+        "no such member",
+        "in an archive",
+    ],
 )
 def test_what_cannot_be_meant_is_refused_by_field_value_and_rule(take, content, facts, refusal):
     with pytest.raises(UnreadableTable) as error:

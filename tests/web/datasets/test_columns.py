@@ -56,6 +56,12 @@ def test_every_column_of_the_table_has_a_row_and_none_is_prefilled_from_the_data
     [
         (("sex", "categorical", "female; male"), "“female; male” is one category."),
         (("age", "integer", "0-17, 18-64, 65-120"), "is read as 3 bins: 0 to 17, 18 to 64, 65 to 120."),
+        (
+            ("age", "integer", "1, 2, 3, 4"),
+            "3 and 4 are counted together, in the last bin. Where each is to",
+        ),
+        (("age", "integer", "1 to 3 by 1"), "2 and 3 are counted together, in the last bin."),
+        (("age", "number", "0, 1.000, 30.000"), "“0, 1.000, 30.000” is read as 2 bins: [0, 1), [1, 30]."),
         ((*AGE, "", "", "40, NA"), "40 lies in the declared range, and is a missing code"),
     ],
 )
@@ -74,7 +80,7 @@ BROKEN_ROWS = [
     ((*SEX, "category", "other"), "outside: 'other' must be one of the declared categories"),
     ((*SEX, "", "", "NA, male"), "missing: 'male' must not be a declared category"),
     ((*AGE, "", "", "-9, -9"), "missing: '-9' is named twice"),
-    (("wage", "integer", "1, 2"), "Column 1, name: 'wage' is not a column of the table"),
+    (("wage", "integer", "1, 20"), "Column 1, name: 'wage' is not a column of the table"),
 ]
 
 

@@ -18,6 +18,7 @@ from releases.models import Dataset, Release
 from releases.planning.column_checks import planned_check
 from releases.publication import files
 from releases.publication.archive import ARCHIVE
+from releases.publication.receipt import rules_said
 from releases.questions.together import at_a_glance
 from tests.web.datasets.conftest import filled
 from tests.web.pages import as_words, body, words
@@ -105,6 +106,7 @@ def test_each_patient_counts_once_from_the_form_to_what_a_reader_sees(visits, as
     assert list(verify(visits.budget)) == []
 
 
+SAYS_RULES = ("report", "README.txt", "receipt.json")
 #: Where texts mean a row of the table, of a file, or a synthetic one.
 ROWS_MEANT = re.compile(
     r"Each row here is one person: it is made from all rows that the table has of the person|[Ss]ynthetic rows"
@@ -174,12 +176,34 @@ def test_no_text_of_a_release_about_persons_calls_them_rows(visits, as_, alice, 
     assert all("person" in said[name] for name in ("compare", "confirm", "release_detail", "README.txt", "report"))
 
 
+def test_every_text_of_a_release_about_rows_says_how_many_of_one_person_count(visits, as_, alice, sofia, carry_out):
+    """Each of the ten patients of the last kind has nine rows, of which five count: the numbers are no others'."""
+    client, draft = as_(alice), services.releases.draft_release(dataset=visits, by=alice, title="Rows")
+    services.releases.set_questions(release=draft, workload={"version": 1, "queries": [{"marginal": ["ward"]}]})
+    services.releases.set_choice(release=draft, epsilon="99", mechanism_name="laplace-queries")
+    # Noise for five rows at epsilon 99 moves a count by 3 with a chance below 1e-25.
+    said = {"confirm": words(client.get(reverse("confirm", args=[draft.pk])))}
+    release = carry_out(Release.objects.get(pk=draft.pk))
+    assert counts_of(release, 3).sum() == pytest.approx(40 * 3 + 25 + 10 * 5, abs=9)
+    old = release.result["receipt"]
+    assert "A row without who is left out, and of one person at most 5 count." in old["rules_in_words"]
+    archive = client.get(reverse("download", args=[release.pk, ARCHIVE]))
+    said |= {name: text for name, text in files_in(b"".join(archive.streaming_content)) if name in SAYS_RULES}
+    said["release_detail"] = words(client.get(reverse("release_detail", args=[release.pk])))
+    assert "The true counts hold at most 5 rows of each person" in said["release_detail"]
+    # Receipts of before do not hold the sentence.
+    said["an older one"] = " ".join(rules_said({**old, "rules_in_words": []}))
+    assert set(said) == {"confirm", "release_detail", "an older one", *SAYS_RULES}
+    assert [name for name, text in said.items() if "of one person at most 5 count" not in text] == []
+
+
 def test_rows_and_persons_are_not_asked_about_at_once(visits, as_, alice):
     draft = services.releases.draft_release(dataset=visits, by=alice, title="Both")
     both = {"action": "marginals", "order": "2", "columns": ["ward", "visits"]}
     response = as_(alice).post(reverse("questions", args=[draft.pk]), both)
     assert response.status_code == 400
     assert "'visits' count persons, and the other columns count rows" in words(response)
+    assert "such as most_frequent_per_person(ward)" in words(response)
     asked = at_a_glance(visits.universe, may_check=True)
     drafted = services.collections.draft_collection(
         dataset=visits, by=alice, title="Glance", epsilon="1", delta="0", parts=asked, options={}

@@ -1,7 +1,9 @@
 """Reading a received table, step by step in one process: once, whatever becomes of workers, and seen by its owner."""
 
+import html
 import logging
 import os
+import re
 import threading
 import time
 from datetime import timedelta
@@ -9,19 +11,23 @@ from functools import partial
 
 import duckdb
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 from django.utils import timezone
 
 from releases import services
 from releases.engine.errors import Cancelled
 from releases.engine.tables import ingest as engine_ingest
+from releases.engine.tables.facts import FileFacts
+from releases.forms.uploads import UploadForm
 from releases.models import Dataset, Notice, Upload, UploadState
 from releases.presentation.releases.release_status import upload_progress
 from releases.services import uploads
 from releases.services.uploads import incoming_folder
 from releases.worker import leases
+from tests.engine.tables import formats
 from tests.web.conftest import CSV
-from tests.web.pages import words
+from tests.web.pages import body, words
 
 pytestmark = pytest.mark.confined
 
@@ -274,6 +280,31 @@ def test_why_it_was_refused_stands_on_its_page_and_in_no_notice(receive, as_, al
     notice = Notice.objects.get()
     assert notice.title == "Refused: Survey 1996"
     assert "3" not in notice.text
+
+
+@pytest.mark.parametrize(
+    ("write", "said"),
+    [
+        (lambda: formats.xlsx({"S": [["Title"], ["a", "b"], ["1", "x"]]}), {"decimal": ",", "sheet": "S"}),
+        (lambda: RAGGED.replace(b",", b"\t"), {"separator": "\t", "encoding": "windows-1252", "has_header": "no"}),
+    ],
+    ids=["workbook", "text"],
+)
+def test_a_file_that_was_refused_is_sent_again_with_all_that_was_said_of_it(as_, alice, upload_file, write, said):
+    facts = FileFacts.from_json(said)
+    sent = services.uploads.receive_upload(owner=alice, title="Ü & more", source=upload_file(write()), facts=facts)
+    read(sent)
+    page = as_(alice).get(reverse("upload_detail", args=[sent.pk]))
+    if "sheet" in said:
+        assert "Row with names: '1' must name every column that has values" in words(page)
+    (address,) = re.findall(r'href="([^"]+)">Choose another file', body(page))
+    form = as_(alice).get(html.unescape(address)).context["form"]
+    assert form.shows_facts
+    again = {name: form[name].value() for name in ("title", *form.FACTS) if form[name].value()}
+    again = UploadForm(again, {"table": SimpleUploadedFile("other", b"a")})
+    assert again.is_valid(), again.errors
+    assert again.cleaned_data["title"] == "Ü & more"
+    assert again.cleaned_data["facts"] == FileFacts.from_json(Upload.objects.get().file_facts)
 
 
 # --- what a table may come to -----------------------------------------------------------------------------------------

@@ -51,6 +51,39 @@ def test_a_refused_proposal_gives_no_answer_and_says_so(publish, show):
     assert "no answer" in words(show(release))
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "question", "titles"),
+    [
+        ("laplace-numbers", {"mean": {"columns": ["age", "height"], "by": ["sex"]}}, ["Mean of age", "Mean of height"]),
+        (
+            "counted-quantile",
+            {"quantiles": {"column": "age", "at": ["0.25", "0.5"], "by": "sex"}},
+            ["25% quantile of age", "Median of age"],
+        ),
+    ],
+)
+def test_answers_by_group_are_rows_below_the_title_of_their_question(
+    make_declared, make_draft, carry_out, show, mechanism, question, titles
+):
+    columns = [
+        {"name": "age", "type": "integer", "edges": [0, 30, 60]},
+        {"name": "sex", "type": "categorical", "categories": ["female", "male"]},
+        {"name": "height", "type": "integer", "edges": [0, 30, 60]},
+    ]
+    content = b"age,sex,height\n" + b"40,male,50\n" * 150 + b"20,female,10\n" * 50
+    release = carry_out(
+        make_draft(make_declared(columns, content=content, epsilon="100"), question, epsilon="60", mechanism=mechanism)
+    )
+    page = body(show(release))
+    table = page[page.index("<tbody>") : page.index("</tbody>")]
+    heads = re.findall(r'<th scope="rowgroup" colspan="4">([^<]+)</th>', table)
+    assert [each.removesuffix(" by sex") for each in heads] == titles
+    assert re.findall(r'<th scope="row">([^<]+)</th>', table) == ["female", "male"] * 2
+    shown = [float(each) for each in re.findall(r'</th><td class="number">\s*([\d.]+)', table)]
+    assert shown == [float(each["estimate"]) for each in rows_of(release)]
+    assert "by sex" not in re.sub(r"<th scope=.rowgroup.*?</th>", "", table)
+
+
 # Survey weights
 
 
