@@ -15,6 +15,7 @@ from releases.views.datasets import (
     datasets,
     impossible,
     learning,
+    region_maps,
     taking_over,
     upload,
 )
@@ -48,6 +49,7 @@ dataset_urls = [
     path("<uuid:dataset_id>/take-over/", taking_over.take_over, name="take_over"),
     path("<uuid:dataset_id>/codebook.json", codebooks.codebook_file, name="codebook_file"),
     path("<uuid:dataset_id>/impossible/", impossible.impossible, name="impossible"),
+    path("<uuid:dataset_id>/maps/", region_maps.region_maps, name="region_maps"),
     path("<uuid:dataset_id>/columns/check/", column_checks.check_columns, name="check_columns"),
     path("<uuid:dataset_id>/columns/learn/", learning.learn_range, name="learn_range"),
     path("<uuid:dataset_id>/columns/learn-categories/", learning.learn_categories, name="learn_categories"),

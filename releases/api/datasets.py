@@ -24,6 +24,7 @@ from releases.ledger import reports
 from releases.models import Dataset, RequestState, Upload
 from releases.permissions import get_dataset_for, get_upload_for, own_group, signed_in
 from releases.schema import descriptions
+from releases.schema.boundaries import labels_without
 
 router = Router()
 
@@ -54,6 +55,11 @@ class BudgetIn(Schema):
     delta: str = "0"
     policy: str = Policy.ZCDP.value
     reason: str = ""
+
+
+class BoundariesIn(Schema):
+    column: str
+    boundaries: dict[str, Any] | None
 
 
 class PopulationIn(Schema):
@@ -154,6 +160,22 @@ def declare_schema(request: HttpRequest, dataset_id: uuid.UUID, declared: Body[d
             dataset=dataset, notes=said.notes, description=said.description, by=signed_in(request)
         )
     return answer_of_dataset(get_dataset_for(request, dataset_id))
+
+
+@router.put("/datasets/{uuid:dataset_id}/boundaries")
+def declare_boundaries(request: HttpRequest, dataset_id: uuid.UUID, drawn: BoundariesIn) -> Any:
+    """Show the regions of a column on a map, from a GeoJSON FeatureCollection in longitude and latitude; null removes
+    the map. Says which labels are not on it, and which shapes were left out."""
+    dataset, person = get_dataset_for(request, dataset_id), signed_in(request)
+    if drawn.boundaries is None:
+        services.boundaries.remove_boundaries(dataset=dataset, column=drawn.column, by=person)
+        return {"column": drawn.column, "named_by": None, "not_on_map": None, "left_out": None}
+    read = services.boundaries.declare_boundaries(
+        dataset=dataset, column=drawn.column, given=drawn.boundaries, by=person
+    )
+    assert dataset.universe is not None
+    missing = labels_without(read.shapes, dataset.universe[drawn.column].labels)
+    return {"column": drawn.column, "named_by": read.named_by, "not_on_map": missing, "left_out": read.left_out}
 
 
 @router.post("/datasets/{uuid:dataset_id}/budget-requests", response={201: Any})

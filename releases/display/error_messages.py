@@ -113,7 +113,8 @@ def _shown(value: object) -> str:
     if isinstance(value, str):
         shown = repr(value)
     elif isinstance(value, (bool, list, dict)):
-        shown = json.dumps(value, ensure_ascii=False, default=str)
+        # Half a pair of code units is text in JSON, and none that a page can hold.
+        shown = json.dumps(value, ensure_ascii=False, default=str).encode(errors="backslashreplace").decode()
     else:
         shown = str(value)
     return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 3]}..."

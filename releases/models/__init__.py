@@ -8,6 +8,7 @@ Read ``releases.py`` first, then ``budgets.py`` and ``ledger.py``.
 from releases.models.alerts import BudgetAlert
 from releases.models.attempts import LOST, Attempt, Ending
 from releases.models.audit import AuditAction, AuditEvent
+from releases.models.boundaries import RegionBoundaries
 from releases.models.budgets import POLICY_MEANING, Budget, counting_branch, share_in, share_of
 from releases.models.codebooks import Codebook, KeptColumns
 from releases.models.collections import Collection, CollectionPart, ShareRule
@@ -62,6 +63,7 @@ __all__ = [
     "Notice",
     "Organisation",
     "Person",
+    "RegionBoundaries",
     "RegisteredConnection",
     "Release",
     "ReleaseKind",

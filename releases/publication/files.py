@@ -50,6 +50,7 @@ from releases.publication.headline import Rows, headline
 from releases.publication.notebook import NOTEBOOK, notebook_of
 from releases.publication.readme import description_of
 from releases.publication.receipt import receipt_of, rows_of_one, synthetic_beside
+from releases.publication.region_maps import BOUNDARIES, boundaries_of, read_maps
 from releases.publication.spreadsheets import begins_a_formula
 from releases.publication.trust_map import TRUST_MAP, quality_of, trust_csv, trust_of
 from releases.questions.base import kind_of
@@ -85,6 +86,8 @@ def write(folder: Path, *, release: Release, made: MadeRelease) -> dict[str, Any
     _write_table(folder, ANSWERS, answers, metadata)
     if paired := associations_of(receipt):
         (folder / ASSOCIATIONS).write_text(associations_csv(paired, guarded))
+    if boundaries := boundaries_of(release.dataset, made.plan.workload):
+        (folder / BOUNDARIES).write_text(boundaries)
     if synthetic is not None:
         metadata |= {"sentence_is_about": "the answers of the same release, not these rows"}
         metadata |= {"rows_beside_answers": said} if (said := synthetic_beside(receipt)) else {}
@@ -108,7 +111,7 @@ def write(folder: Path, *, release: Release, made: MadeRelease) -> dict[str, Any
 def _to_read(folder: Path, result: Mapping[str, Any], *, has_synthetic_rows: bool) -> dict[str, bytes]:
     """The report and the notebook by their names. A release is published without them rather than lost with them."""
     try:
-        said = report.report_of(result, reader(folder), digest=sha256_of(folder / RECEIPT))
+        said = report.report_of(result, reader(folder), digest=sha256_of(folder / RECEIPT), maps=read_maps(folder))
         notebook = notebook_of(said, has_synthetic_rows=has_synthetic_rows).encode()
         return {NOTEBOOK: notebook, **report.files_of(said)}
     except Exception:

@@ -30,6 +30,7 @@ README = "README.txt"
 FILES = {
     "answers": "Every answer with its error band",
     "associations": "The counts of every pair of columns that was chosen, each with its error band",
+    "boundaries": "The regions of the maps, by column, as GeoJSON",
     "synthetic": "Synthetic rows",
     "trust_map": "How far the synthetic rows can be trusted, by columns, pairs and threes",
     "dictionary": "What every column, bin and category means",

@@ -29,7 +29,7 @@ from releases.engine.workload.questions import Question, dates_of
 from releases.engine.workload.statistic import Part
 from releases.publication import drawing
 from releases.publication.associations import associations_of
-from releases.publication.headline import Rows, with_units
+from releases.publication.headline import Rows, unit_of, with_units
 from releases.publication.readme import citation_text, path_of
 from releases.publication.receipt import (
     counted_in_words,
@@ -40,6 +40,7 @@ from releases.publication.receipt import (
     spent_text,
     synthetic_beside,
 )
+from releases.publication.region_maps import Maps, map_of
 from releases.questions.base import kind_of
 from releases.questions.headline import value_text
 from releases.schema.descriptions import notes_of, table_of, with_unit
@@ -62,6 +63,7 @@ class ReportTable:
         more: what is not in the table; empty where everything is.
         says: what it shows, in words; empty where nothing is made of it.
         has_one_axis: whether its numbers have one unit.
+        map: its numbers on a map; None where there is none. `missing` says which rows are not on it.
     """
 
     title: str
@@ -73,6 +75,8 @@ class ReportTable:
     says: str = ""
     of_dates: bool = False
     has_one_axis: bool = True
+    map: dict[str, Any] | None = None
+    missing: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,12 +111,13 @@ def is_heat(family: Family | Part, universe: Universe) -> bool:
     return all(2 <= universe[name].size <= _MAX_HEAT_BINS for name in family.attributes)
 
 
-def report_of(result: Mapping[str, Any], read: Callable[[int, int], Rows], *, digest: str) -> Report:
+def report_of(result: Mapping[str, Any], read: Callable[[int, int], Rows], *, digest: str, maps: Maps) -> Report:
     """
     Args:
         result: of a release, as its row keeps it, with its headline.
         read: the released answers from one place to before another.
         digest: SHA-256 of receipt.json.
+        maps: the boundaries that the release keeps.
     """
     receipt = result["receipt"]
     schema = Schema.from_json(receipt["schema"])
@@ -128,7 +133,7 @@ def report_of(result: Mapping[str, Any], read: Callable[[int, int], Rows], *, di
         headline=found or bound,
         bound=bound if found else "",
         counted=counted_in_words(receipt),
-        tables=(*_tables(question, result, read), *_associations(receipt)),
+        tables=(*_tables(question, result, read, maps), *_associations(receipt)),
         more=f"{more:,} more tables are in answers.csv." if more > 0 else "",
         facts=(
             ("Privacy spent", sensible(spent_text(receipt))),
@@ -158,7 +163,9 @@ def _limits(receipt: Mapping[str, Any], schema: Schema, question: Question) -> t
     )
 
 
-def _tables(question: Question, result: Mapping[str, Any], read: Callable[[int, int], Rows]) -> tuple[ReportTable, ...]:
+def _tables(
+    question: Question, result: Mapping[str, Any], read: Callable[[int, int], Rows], maps: Maps
+) -> tuple[ReportTable, ...]:
     universe, notes, first = question.universe, notes_of(result), 0
     tables = []
     for family in question.families[:_MOST_TABLES]:
@@ -169,6 +176,7 @@ def _tables(question: Question, result: Mapping[str, Any], read: Callable[[int, 
         columns = [with_unit(name, notes) for name in family.attributes] if question.is_counts else ["Of"]
         of_dates = dates_of(question) is not None
         left, kind = cells - len(rows), kind_of(question)
+        on_map = map_of(maps, question, family, read, first=first, unit=unit_of(question, notes))
         if not question.is_counts and not question.is_open:
             labels = [(each,) for each in with_units(question, (label for (label,) in labels), notes)]
         tables.append(
@@ -180,6 +188,8 @@ def _tables(question: Question, result: Mapping[str, Any], read: Callable[[int, 
                 rows=tuple((*label, *_values(row)) for label, row in zip(labels, rows, strict=True)),
                 more=f"{left:,} more answers are in answers.csv." if left else "",
                 has_one_axis=kind.has_one_axis,
+                map=on_map.chart if on_map else None,
+                missing=on_map.missing if on_map else "",
                 chart=None
                 if left or not kind.has_one_axis
                 else _chart(family, universe, labels, rows, columns, is_counts=kind.counts_rows),
@@ -278,10 +288,12 @@ def files_of(report: Report) -> dict[str, bytes]:
         (work / drawing.SAID).write_text(json.dumps(asdict(report)))
         (work / drawing.PRINTED).write_text((settings.BASE_DIR / "templates/results/report.typ").read_text())
         draw(work)
-        paths = [work / f"{number}.svg" for number in range(len(report.tables))]
-        pictures = [path.read_text() if path.exists() else "" for path in paths]
+        tables = [
+            {"table": table, "pictures": [path.read_text() for path in paths if path.exists()]}
+            for number, table in enumerate(report.tables)
+            for paths in [[work / drawing.picture_name(number, kind) for kind in drawing.KINDS]]
+        ]
         printed = (work / drawing.PDF).read_bytes()
-    tables = [{"table": table, "picture": picture} for table, picture in zip(report.tables, pictures, strict=True)]
     page = render_to_string("results/report.html", {"report": report, "tables": tables})
     return {HTML: page.encode(), drawing.PDF: printed}
 

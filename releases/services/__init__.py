@@ -6,6 +6,7 @@ tasks, commands and the API call these and nothing deeper. Read `releases.py` fi
 
 from releases.services import (
     attempts,
+    boundaries,
     budgets,
     certificates,
     codebooks,
@@ -42,6 +43,7 @@ from releases.services import (
 
 __all__ = [
     "attempts",
+    "boundaries",
     "budgets",
     "certificates",
     "codebooks",

@@ -12,6 +12,7 @@ from releases.ledger import audit_log
 from releases.models import AuditAction, Dataset, LedgerEntry
 from releases.schema.descriptions import LONGEST, Notes
 from releases.schema.taken_columns import columns_to_take, impossible_to_take, merged_universe
+from releases.services.boundaries import take_boundaries
 from releases.services.codebooks import describe_dataset
 from releases.services.datasets import declare_protection, declare_universe, join_population, locked_with_budget
 
@@ -28,10 +29,10 @@ def why_not_taken_over(dataset: Dataset) -> str:
 
 @transaction.atomic
 def take_over(*, dataset: Dataset, source: Dataset, is_same_people: bool | None, by: User) -> InvalidInput | None:
-    """Take another table's declared columns, protection, and texts for readers; nothing of its rows is looked at.
+    """Take another table's declared columns, their maps, protection, and texts for readers; no row of it is looked at.
 
-    Own texts stay. A column that is declared here and there is declared as there. Tables about the same people share
-    one budget; else the protection is declared for this table alone.
+    Own texts and maps stay. A column that is declared here and there is declared as there. Tables about the same people
+    share one budget; else the protection is declared for this table alone.
 
     Args:
         is_same_people: None where nobody was asked; then no protection is taken.
@@ -59,6 +60,7 @@ def take_over(*, dataset: Dataset, source: Dataset, is_same_people: bool | None,
         impossible=combinations_to_json(both),
         by=by,
     )
+    take_boundaries(dataset=here, source=there, columns=columns.taken)
     problem = _take_protection(here, there, is_same_people=is_same_people, by=by)
     about = here.description or there.description
     describe_dataset(dataset=here, notes=_notes_to_take(here, there), description=about, by=by)

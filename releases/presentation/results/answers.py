@@ -31,6 +31,7 @@ from releases.presentation.results.table_filter import MAX_ARRANGED, Arrangement
 from releases.presentation.results.two_answers import MOST_OFFERED, TwoAnswers, is_measured, two_answers
 from releases.publication import files, report
 from releases.publication.receipt import are_limited, fuller_bins, rows_text
+from releases.publication.region_maps import RegionMap, map_of, read_maps
 from releases.questions.base import kind_of
 from releases.schema.descriptions import Notes, with_unit
 
@@ -102,6 +103,7 @@ class AnswersTable:
         has_search: whether there are so many questions that one searches for them.
         importance: what the question's weight made of its bound, where weights differ.
         heat, chart: specifications of charts.
+        map: the answers on a map, where they are of regions.
         heads: of the table's columns; without an address where nothing can be sorted.
         rows: of this page of the table; `has_shares` where they are of a whole table, whose rows each count once.
         pages: from which to which answer, with the addresses of the pages before and after; None for a single page.
@@ -122,6 +124,7 @@ class AnswersTable:
     importance: str
     heat: dict[str, Any] | None
     chart: dict[str, Any] | None
+    map: RegionMap | None
     fuller_bins: tuple[str, ...]
     can_be_arranged: bool
     sort: str
@@ -214,6 +217,7 @@ def answers_table(
         heat=_heat(every, family.attributes, notes, counted.many) if is_heat and every is not None else None,
         chart=_in_time(family, universe, every or rows)
         or _bars(rows, titles[chosen], family.attributes, notes, counted.many),
+        map=map_of(read_maps(folder), workload, family, files.reader(folder), first=first, unit=""),
         fuller_bins=tuple(fuller_bins(universe[name] for name in binned_columns(workload, family))),
         can_be_arranged=can_be_arranged,
         sort=arrangement.sort,

@@ -221,8 +221,8 @@ def result_page(
         can_be_compared=not is_choice and release.certifies_id is None,
         learned=learned.learned_by(release) if is_own and is_published else None,
         visibility=_visibility(release),
-        has_charts=bool(table and (table.chart or table.heat))
-        or bool(statistic and (statistic.chart or statistic.associations))
+        has_charts=bool(table and (table.chart or table.heat or table.map))
+        or bool(statistic and (statistic.chart or statistic.map or statistic.associations))
         or bool(trust and trust.chart),
     )
 

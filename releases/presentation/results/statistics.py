@@ -22,6 +22,7 @@ from releases.presentation.results.two_answers import TwoAnswers, two_answers
 from releases.publication import files
 from releases.publication.associations import Association
 from releases.publication.headline import unit_of, with_units
+from releases.publication.region_maps import RegionMap, map_of, read_maps
 from releases.questions.base import Shape, statistic_kind
 from releases.questions.headline import number_text, value_text
 from releases.schema.descriptions import Notes
@@ -65,6 +66,7 @@ class ShownStatistic:
     answers: list[ShownAnswer]
     more: int
     chart: dict[str, Any] | None = None
+    map: RegionMap | None = None
     unit: str = ""
     two: TwoAnswers | None = None
     associations: tuple[Association, ...] = ()
@@ -141,6 +143,16 @@ def shown_statistic(
         answers=answers,
         more=table.num_rows - len(answers),
         chart=_chart(inquiry, drawn, notes) if shape in (Shape.DISTRIBUTION, Shape.NUMBERS) else None,
+        map=map_of(
+            read_maps(folder),
+            inquiry,
+            inquiry.families[0],
+            files.reader(folder),
+            first=0,
+            unit=unit_of(inquiry, notes),
+        )
+        if len(inquiry.families) == 1
+        else None,
         unit=unit_of(inquiry, notes),
         two=two_answers(
             [_measured(label, row, dates) for label, row in zip(labels, stored, strict=False)],

@@ -11,6 +11,9 @@
     const text = colour("--pico-color");
     const muted = colour("--pico-muted-color");
     const line = colour("--pico-muted-border-color");
+    const paper = colour("--pico-card-background-color");
+    // A region with the smallest number is told apart from one without any.
+    const pale = vega.interpolateColors([paper, colour("--pico-primary")], "rgb")(0.12);
     return {
       background: null,
       font: getComputedStyle(document.body).fontFamily,
@@ -25,9 +28,10 @@
       tick: { color: text },
       text: { color: text },
       point: { color: colour("--site-second") },
-      range: { heatmap: [colour("--pico-card-background-color"), colour("--pico-primary")],
+      range: { heatmap: [paper, colour("--pico-primary")], ramp: [pale, colour("--pico-primary")],
                category: [colour("--pico-primary"), colour("--site-second"), "#6c7fb8", "#b0568a", "#7a8a3c", "#8d6fc0",
                           "#c0603c", "#4c8fa8", "#8a7a6a", "#3f9a5f", "#a8873a", "#5f76d0", "#b86a92", "#4f9c92"] },
+      geoshape: { stroke: text, strokeWidth: 0.6, strokeOpacity: 0.7, fill: pale },
       style: { "guide-label": { fill: muted }, "guide-title": { fill: muted } },
     };
   }
@@ -46,6 +50,9 @@
     // Numbers of five signs need so many pixels.
     const across = (spec.usermeta || {}).across;
     if (across && (holder.clientWidth - 90) / across < 38) spec.layer.length = 1;
+    // A map is no taller than its regions are at this width.
+    const ratio = (spec.usermeta || {}).ratio;
+    if (ratio) spec.height = Math.min(spec.height, Math.round(ratio * holder.clientWidth));
     vegaEmbed(holder, spec, {
       ast: true, actions: false, renderer: "svg",
       // Their default styles are inline, which the content security policy refuses; ours are in site.css.

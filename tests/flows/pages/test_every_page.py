@@ -49,6 +49,10 @@ WORLD = """
     ])
     services.datasets.declare_protection(dataset=dataset, unit=PrivacyUnit(),
         neighbours=NeighbouringRelation.ADD_REMOVE)
+    corners = [[9, 50], [10, 50], [10, 51], [9, 50]]
+    square = {{"properties": {{"is": "yes"}}, "geometry": {{"type": "Polygon", "coordinates": [corners]}}}}
+    services.boundaries.declare_boundaries(dataset=dataset, column="tea", given={{
+        "type": "FeatureCollection", "features": [square]}})
 
     def ask(epsilon):
         return services.budgets.request_budget(dataset=dataset, epsilon=epsilon, delta="0.000001", policy=Policy.ZCDP,
@@ -66,7 +70,7 @@ WORLD = """
 
     services.budgets.approve_request(request=ask("20"), by=sofia)
     request = ask("30")
-    published, public = submit(draft("4")), submit(draft("7"))
+    published, public = submit(draft("4")), submit(draft("7", ({{"marginals": 2}}, {{"marginal": ["tea"]}})))
     live = services.sessions.draft_session(dataset=dataset, by=alice, title="", epsilon="1")
     submit(live)
     for each in (published, public, live):
@@ -183,6 +187,7 @@ def test_nothing_sticks_out_and_axe_finds_nothing(visitor, world, person, size):
         accounts = ("password/change", "2fa", "email", "reauthenticate")
         pages |= {f"account, {each}": f"/accounts/{each}/" for each in accounts}
         pages |= {"a heat map": f"/releases/{world['published']}/?question=1", "404": "/nothing/"}
+        pages |= {"a map": f"/releases/{world['public']}/?question=6"}
         assert len(pages) > 35
     for name, path in pages.items():
         if not is_file(window, path):

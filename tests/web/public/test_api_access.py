@@ -39,6 +39,9 @@ CONNECTION = "/connections/{database}"
 CURATORS, ADMINISTRATORS = seen(401, 200, 200, 403, 403), seen(401, 403, 403, 403, 200)
 WORKLOAD, DATASET_ID = "/workloads/{workload_id}", "{dataset_id}"
 DATASET, RELEASE, SESSION = "/datasets/{dataset_id}", "/releases/{release_id}", "/sessions/{release_id}"
+_SHAPE = {"type": "Polygon", "coordinates": [[[9, 50], [10, 50], [10, 51], [9, 50]]]}
+_REGIONS = {"type": "FeatureCollection", "features": [{"properties": {"is": "male"}, "geometry": _SHAPE}]}
+MAP = {"column": "sex", "boundaries": _REGIONS}
 
 #: Operation and object, what is sent with it, and what it answers each person. A new operation must be added here.
 CALLS = {
@@ -54,6 +57,7 @@ CALLS = {
     ("delete", DATASET, "fresh"): ({}, ours(204)),
     ("delete", f"{DATASET}/rows", "fresh"): ({}, ours(204)),
     ("put", f"{DATASET}/schema", "fresh"): (SCHEMA, OURS),
+    ("put", f"{DATASET}/boundaries", "fresh"): (MAP, OURS),
     ("post", f"{DATASET}/budget-requests", "fresh"): ({"epsilon": "5", "delta": "0.000001"}, ours(201)),
     ("get", f"{DATASET}/budget-requests", "dataset"): (None, OURS),
     ("post", f"{DATASET}/budget-requests/take-back", "dataset"): ({}, OURS),

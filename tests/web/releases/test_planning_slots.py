@@ -77,6 +77,7 @@ SENT = {
     "discard_dataset": {},
     "delete_rows": {},
     "declare_schema": {"version": 1, "columns": [{"name": "age", "type": "integer", "edges": [0, 9]}]},
+    "declare_boundaries": {"column": "sex", "boundaries": None},
     "ask_for_budget": {"epsilon": "50"},
     "take_back_budget_request": {},
     "join_population": {"other": "{dataset}"},

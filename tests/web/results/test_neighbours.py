@@ -67,7 +67,7 @@ def walk(as_, alice, bob, charlie, sofia, no_worker):
         look("stored", upload, f"{upload}status/", f"/api/uploads/{received.pk}", "/notices/", *everywhere)
         dataset = Dataset.objects.get()
         services.datasets.share_dataset(dataset=dataset, group=alice.groups.get(), by=alice)
-        steps = ("dataset_detail", "columns", "protection", "budget", "new_session", "new_collection")
+        steps = ("dataset_detail", "columns", "protection", "budget", "new_session", "new_collection", "region_maps")
         pages = [link(page, dataset) for page in steps]
         pages.append(link("learn_range", dataset) + "?column=age")
         pages.append(link("learn_categories", dataset) + "?column=sex&other=x&epsilon=1&delta=0.00001")
@@ -76,6 +76,10 @@ def walk(as_, alice, bob, charlie, sofia, no_worker):
         codebook = {"version": 1, "columns": COLUMNS}
         do("declare", alice, pages[1], {"codebook": json.dumps(codebook)})
         do("protect", alice, pages[2], {"kind": "row", "neighbours": "add_remove", "max_rows": "1"})
+        shape = {"type": "Polygon", "coordinates": [[[9, 50], [10, 50], [10, 51], [9, 50]]]}
+        drawn = {"type": "FeatureCollection", "features": [{"properties": {"is": "male"}, "geometry": shape}]}
+        regions = SimpleUploadedFile("regions.json", json.dumps(drawn).encode())
+        do("map", alice, pages[6], {"column": "sex", "boundaries": regions})
         look("protected", *pages)
         do("ask", alice, pages[3], {"epsilon": "3", "delta": "0.000001", "policy": "zcdp", "reason": "Yearbook."})
         request = reverse("budget_request", args=[BudgetRequest.objects.get().pk])

@@ -191,6 +191,7 @@ CHANGE = {
     "MailChoice": "chosen",
     "Notice": "read",
     "Organisation": "the settings",
+    "RegionBoundaries": "uploaded again and removed; a release keeps its own",
     "RegisteredConnection": "for which versions it counted right is noted, and it is removed",
     "Release": "from draft to result",
     "ReleaseRequest": "decided",

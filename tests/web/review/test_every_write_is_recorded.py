@@ -44,12 +44,12 @@ TAKE = """
 """
 GIVE = """
     acknowledge_marks add_impossible approve_release approve_request ask_consent cancel_release choose_mail
-    declare_protection declare_schema_columns declare_universe describe_dataset discard_codebook discard_draft
-    discard_workload draft_collection edit_workload execute_release execute_upload give_role ingest_dataset
-    join_population join_request learn_categories learn_range let_ask load_plan make_public make_survey_public
-    make_token open_survey register_connection register_table remove_impossible rename_dataset request_budget
-    restore_ledger save_codebook save_version save_workload settle_lost_budget share_dataset share_workload
-    submit_collection submit_release take_over unfreeze_budget verify_ledgers
+    declare_boundaries declare_protection declare_schema_columns declare_universe describe_dataset discard_codebook
+    discard_draft discard_workload draft_collection edit_workload execute_release execute_upload give_role
+    ingest_dataset join_population join_request learn_categories learn_range let_ask load_plan make_public
+    make_survey_public make_token open_survey register_connection register_table remove_boundaries remove_impossible
+    rename_dataset request_budget restore_ledger save_codebook save_version save_workload settle_lost_budget
+    share_dataset share_workload submit_collection submit_release take_over unfreeze_budget verify_ledgers
 """
 #: Services without an event of their own, and why.
 UNRECORDED = {
@@ -103,6 +103,16 @@ class Scenes:
         dataset, combination = self.make_dataset(), self.never()
         datasets.add_impossible(dataset=dataset, combination=combination)
         return {"dataset": dataset, "removed": json.dumps(combination.to_json(), sort_keys=True)}
+
+    def shapes(self):
+        square = [[[0, 0], [1, 0], [1, 1], [0, 0]]]
+        geometry = {"type": "Polygon", "coordinates": square}
+        return {"type": "FeatureCollection", "features": [{"properties": {"is": "male"}, "geometry": geometry}]}
+
+    def mapped(self):
+        dataset = self.make_dataset()
+        services.boundaries.declare_boundaries(dataset=dataset, column="sex", given=self.shapes())
+        return {"dataset": dataset, "column": "sex"}
 
     def asked(self):
         return ask_for(self.make_dataset(epsilon=""), self.alice)
@@ -202,6 +212,10 @@ SCENES = {
         schema=Schema.from_json({"version": 1, "columns": COLUMNS}),
         says_impossible=True,
     ),
+    "declare_boundaries": lambda it: it.by_alice(
+        services.boundaries.declare_boundaries, dataset=it.make_dataset(), column="sex", given=it.shapes()
+    ),
+    "remove_boundaries": lambda it: it.by_alice(services.boundaries.remove_boundaries, **it.mapped()),
     "add_impossible": lambda it: it.by_alice(
         datasets.add_impossible, dataset=it.make_dataset(), combination=it.never()
     ),

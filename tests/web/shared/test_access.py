@@ -24,7 +24,7 @@ PEOPLE = ("nobody", "alice", "bob", "charlie", "sofia")
 #: Of what a request could have changed.
 _CHANGED = """Dataset Budget BudgetRequest Release Collection CollectionPart ReleaseRequest Session SessionAnswer Survey
     SurveyTally LedgerEntry Organisation RegisteredConnection ApiToken Notice MailChoice Upload Workload
-    WorkloadVersion"""
+    WorkloadVersion RegionBoundaries"""
 MODELS = (User, *(getattr(models, name) for name in _CHANGED.split()))
 LOGIN = "login"
 
@@ -61,7 +61,7 @@ PAGES = (
     (HERS, "upload_refused", "upload_detail"),
     (POST_ONLY, "upload", "discard_upload"),
     (OURS, "dataset", "dataset_detail columns take_over check_columns learn_range learn_categories codebook_file"),
-    (OURS, "dataset", "impossible"),
+    (OURS, "dataset", "impossible region_maps"),
     (OURS, "dataset", "rename_dataset share_dataset delete_dataset protection budget new_collection new_session"),
     (POST_ONLY, "dataset", "take_back_budget new_release"),
     (OURS, "collection", "collection confirm_collection"),
@@ -113,8 +113,8 @@ POSTS = {
     (name, thing): 404
     for thing, names in {
         "upload": "discard_upload",
-        "dataset": "rename_dataset share_dataset delete_dataset columns impossible take_over check_columns learn_range "
-        "learn_categories protection budget take_back_budget new_release new_collection new_session",
+        "dataset": "rename_dataset share_dataset delete_dataset columns impossible region_maps take_over check_columns "
+        "learn_range learn_categories protection budget take_back_budget new_release new_collection new_session",
         "collection": "confirm_collection",
         "collection_public": "confirm_collection",
         "draft": "questions compare confirm load_plan discard_draft save_workload",
