@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import socket
@@ -10,6 +11,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import hypothesis
@@ -85,11 +87,27 @@ _CHECKS = {
 
 def _place(item: pytest.Item) -> int:
     """Where a test comes among all: that of the first of SLOWEST that it is in, or after them."""
-    path = Path(item.path).relative_to(ROOT)
-    found = (place for place, each in enumerate(SLOWEST) if path.is_relative_to(each))
     # What commits empties the database, so it stays after what does not.
     commits = any(mark.kwargs.get("transaction") for mark in item.iter_markers("django_db"))
-    return len(SLOWEST) if commits or "transactional_db" in item.fixturenames else next(found, len(SLOWEST))
+    return len(SLOWEST) if commits or "transactional_db" in item.fixturenames else _place_of_file(item.path)
+
+
+@cache
+def _place_of_file(path: Path) -> int:
+    within = path.relative_to(ROOT)
+    return next((place for place, each in enumerate(SLOWEST) if within.is_relative_to(each)), len(SLOWEST))
+
+
+def pytest_sessionstart() -> None:
+    """Modules and tests are there until the end, so nothing among them is looked through for what can be thrown away:
+    not while they are collected, and not in each of the thousands of times after."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(trylast=True)
