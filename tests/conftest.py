@@ -43,6 +43,7 @@ SLOWEST = (
     "tests/flows",
     "tests/privacy",
     "tests/web/shared/test_access.py",
+    "tests/web/account/test_principals.py",
 )
 
 
