@@ -27,6 +27,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import erfc, isqrt, log, pi, sqrt, tan
 from typing import ClassVar
 
@@ -168,6 +169,7 @@ def _size(
     return low
 
 
+@lru_cache(maxsize=64)
 def pi_interval(*, precision: int) -> Interval:
     """pi * 2**precision lies in [lo, hi]; hi - lo <= 2. Machin (1706): pi / 4 = 4 arctan(1/5) - arctan(1/239)."""
     bits = precision + 16
