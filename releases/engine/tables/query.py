@@ -39,7 +39,7 @@ from releases.engine.tables.counts import Tally, Texts, empty_tables
 from releases.engine.tables.date import date_numbers, typed_dates
 from releases.engine.tables.derived import columns_read, derived
 from releases.engine.tables.dialects import column, filtered, is_there, step, whole
-from releases.engine.tables.grouping import MOST_SETS, by_codes, by_values
+from releases.engine.tables.grouping import MOST_SETS, by_cells, by_values, first_cells
 from releases.engine.tables.number import PLAIN, numbers, typed_numbers
 from releases.engine.tables.places import DATABASE, FOLDER, STORAGE, kind_of
 from releases.engine.tables.self_test import refuse_unless_right
@@ -174,16 +174,15 @@ class TableCounts:
         ]
 
     def _group_into(self, tables: dict[tuple[int, ...], NDArray[np.int64]]) -> None:
-        used = np.array(sorted({axis for axes in tables for axis in axes}))
         rows, parameters = self._bounded_rows()
-        statement = by_codes(rows, list(tables), self.table.dialect)
-        for *columns, counts in self.table.batches(statement, parameters):
-            cells = np.stack(columns)
-            kinds, kind_of = np.unique(cells >= 0, axis=1, return_inverse=True)
-            for kind, there in enumerate(kinds.T):
-                here = kind_of == kind
-                table = tables[tuple(used[there].tolist())]
-                table[tuple(cells[there][:, here])] = counts[here]
+        statement = by_cells(rows, list(tables), self.universe.shape, self.table.dialect)
+        first = np.array(first_cells(list(tables), self.universe.shape))
+        flat = [each.reshape(-1) for each in tables.values()]
+        for cells, counts in self.table.batches(statement, parameters):
+            of_table = np.searchsorted(first, cells, side="right") - 1
+            for place in np.unique(of_table):
+                here = of_table == place
+                flat[place][cells[here].astype(np.int64) - first[place]] = counts[here]
 
     def _bounded_rows(self) -> tuple[exp.Select, list[list[str]]]:
         """One integer code a declared column, rows dropped by rule left out, each person's rows bounded."""
