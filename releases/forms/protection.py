@@ -48,8 +48,9 @@ class ProtectionForm(forms.Form):
     id_column = forms.ChoiceField(
         label="Column that tells people apart",
         required=False,
-        help_text="It is used for counting and never released. Write each person's id in one way: 1 and 1.0, "
-        "or A and a, are two people. Spaces around an id do not matter.",
+        help_text="It is used for counting and never released. Write each person's id in one way: 1 and 1.0, A and a, "
+        "or é as one character and as e with an accent, are two people. Only plain spaces, tabs and line ends around "
+        "an id do not matter; a no-break space does.",
     )
     max_rows = WholeNumberField(
         label="Rows counted of each person, at most",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import pairwise
 
 from sqlglot import exp
 
 from releases.engine.domain.attribute import AS_DECLARED, CLAMP, DROP, MISSING, OUTSIDE, UNREADABLE, Attribute
+from releases.engine.domain.columns import AttributeKind, FileColumn
 from releases.engine.domain.dates import SECONDS_OF_DAY, By, Dates
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.dialects import (
@@ -24,6 +25,7 @@ from releases.engine.tables.dialects import (
 )
 from releases.engine.tables.number import is_missing_number, number_of
 from releases.engine.tables.text import text_of
+from releases.engine.tables.typed import ColumnType
 
 #: Up to here a code is a chain of comparisons; beyond, categories are joined and bins searched.
 _SHORT_CHAIN = 64
@@ -33,13 +35,27 @@ def code_of(axis: int) -> str:
     return f"code_{axis}"
 
 
+def whole_of(axis: int) -> str:
+    return f"whole_{axis}"
+
+
 def codes(
-    rows: exp.Select, attributes: Mapping[int, Attribute], dialect: Dialect, parameters: list[list[str]]
+    rows: exp.Select,
+    attributes: Mapping[int, Attribute],
+    dialect: Dialect,
+    parameters: list[list[str]],
+    *,
+    taken: Collection[int] = (),
 ) -> exp.Select:
-    """The rows with the code of each of some attributes, by axis."""
+    """The rows with the code of each of some attributes, by axis.
+
+    Args:
+        taken: the axes of columns that are taken by their type; of those with categories the rows have the whole
+            numbers, from `typed_categories`.
+    """
     # All in one select: one select a column takes a database longer to plan than the rows take to read.
     within = [
-        exp.alias_(_code_within(axis, each), code_of(axis), quoted=True)
+        exp.alias_(_code_within(axis, each, is_taken=axis in taken), code_of(axis), quoted=True)
         for axis, each in attributes.items()
         if not _is_joined(each)
     ]
@@ -50,12 +66,32 @@ def codes(
     return rows
 
 
+def typed_categories(columns: Mapping[int, FileColumn], taken: Mapping[int, ColumnType]) -> list[exp.Expr]:
+    """The whole numbers of columns with categories, null where a missing code writes them."""
+    found = list[exp.Expr]()
+    for axis, each in columns.items():
+        if each.kind is AttributeKind.CATEGORICAL and axis in taken:
+            value: exp.Expr = column(each.name)
+            for number in filter(None, map(_whole_written, each.missing)):
+                value = exp.Nullif(this=value, expression=number)
+            found.append(exp.alias_(value, whole_of(axis), quoted=True))
+    return found
+
+
+def _whole_written(text: str) -> exp.Expr | None:
+    """The whole number whose text this is, of 64 bits; None where it is the text of none, as `01` and `1.0` are."""
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 19 and str(int(text)) == text):
+        return None
+    return whole(int(text)) if -(1 << 63) <= int(text) < 1 << 63 else None
+
+
 def _is_joined(attribute: Attribute) -> bool:
     declared = attribute.state_of or attribute
     return not declared.has_grammar and declared.size > _SHORT_CHAIN
 
 
-def _code_within(axis: int, attribute: Attribute) -> exp.Expr:
+def _code_within(axis: int, attribute: Attribute, *, is_taken: bool) -> exp.Expr:
     """A bin number, or that of a category among few, by comparisons in the row itself."""
     if attribute.state_of is not None:
         return _state_within(axis, attribute, attribute.state_of)
@@ -63,11 +99,14 @@ def _code_within(axis: int, attribute: Attribute) -> exp.Expr:
         return _bin_of_date(column(number_of(axis)), attribute, attribute.dates)
     if attribute.is_numeric:
         return _bin(column(number_of(axis)), attribute)
+    name = whole_of(axis) if is_taken else text_of(axis)
     chain = exp.case()
     for position, category in enumerate(attribute.categories):
-        is_it = exp.EQ(this=column(text_of(axis)), expression=exp.Literal.string(category))
-        chain = chain.when(is_it, whole(position), copy=False)
-    return chain.else_(_rest(axis, attribute), copy=False)
+        value = _whole_written(category) if is_taken else exp.Literal.string(category)
+        if value is not None:
+            chain = chain.when(exp.EQ(this=column(name), expression=value), whole(position), copy=False)
+    rest = _rest(name, attribute)
+    return chain.else_(rest, copy=False) if chain.args["ifs"] else rest
 
 
 def _with_joined_code(
@@ -78,7 +117,7 @@ def _with_joined_code(
     if attribute.state_of is not None:
         code = _state(axis, attribute, is_read=is_there("position"))
     else:
-        code = exp.func("COALESCE", column("position"), _rest(axis, attribute))
+        code = exp.func("COALESCE", column("position"), _rest(text_of(axis), attribute))
     found = exp.alias_(code, code_of(axis), quoted=True)
     is_it = exp.EQ(this=column(text_of(axis)), expression=column("category"))
     return joined(rows, declared.categories, is_it, found, dialect, parameters)
@@ -110,12 +149,16 @@ def _state(axis: int, attribute: Attribute, *, is_read: exp.Expr, is_number: exp
     return chain.when(is_read, place[AS_DECLARED], copy=False).else_(place[OUTSIDE], copy=False)
 
 
-def _rest(axis: int, attribute: Attribute) -> exp.Expr:
-    """The code of text that is no declared category, and of none."""
+def _rest(name: str, attribute: Attribute) -> exp.Expr:
+    """The code of a value that is no declared category, and of none.
+
+    Args:
+        name: of the column that has the value.
+    """
     others = _by_rule(attribute.outside, attribute)
     if not attribute.missing_as:
         return others
-    is_missing = exp.Is(this=column(text_of(axis)), expression=exp.null())
+    is_missing = exp.Is(this=column(name), expression=exp.null())
     return exp.case().when(is_missing, _by_rule(attribute.missing_as, attribute), copy=False).else_(others, copy=False)
 
 

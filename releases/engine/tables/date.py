@@ -4,6 +4,8 @@ of the zone's clocks at that instant.
 
 The text has to match one pattern, which allows the days that there are and no others: so what follows never fails, and
 no date is moved. Databases calculate the rest with doubles, which are exact here.
+
+A column of dates by its type is taken as it is, where its text would write the same date.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from releases.engine.domain.zones import offsets
 from releases.engine.tables.dialects import Dialect, as_double, column, double, step
 from releases.engine.tables.number import number_of
 from releases.engine.tables.text import text_of
+from releases.engine.tables.typed import ColumnType
 
 _YEAR = "([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
 _FOURTH = "(0[48]|[2468][048]|[13579][26])"
@@ -37,10 +40,29 @@ _OFFSET_IN_USE = "(Z|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)"
 _PARTS = {"year": "YYYY", "month": "MM", "day": "DD"}
 #: Whether the written clock is ahead of UTC or behind it.
 _WAYS = {"ahead": "+", "behind": "-"}
+#: The first and the last value of each type that its text writes as a date.
+_ENDS = {
+    ColumnType.DATE: ("DATE", "0001-01-01", "9999-12-31"),
+    ColumnType.TIME: ("TIMESTAMP", "0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"),
+    ColumnType.INSTANT: ("TIMESTAMPTZ", "0001-01-01 00:00:00+00", "9999-12-31 23:59:59.999999+00"),
+}
 
 
-def date_numbers(rows: exp.Select, columns: Mapping[int, FileColumn], dialect: Dialect) -> exp.Select:
-    dated = [(axis, dates) for axis, dates in columns.items() if dates.kind.is_of_dates]
+def date_numbers(
+    rows: exp.Select, columns: Mapping[int, FileColumn], dialect: Dialect, *, taken: Mapping[int, ColumnType]
+) -> exp.Select:
+    """The rows with the day or the second of each column of dates.
+
+    Args:
+        taken: the axes of columns whose dates the rows have already, from `typed_dates`.
+    """
+    there = [
+        exp.alias_(_on_clock_of_zone(axis, dates), number_of(axis), quoted=True)
+        for axis, dates in columns.items()
+        if _is_instant(dates, taken.get(axis))
+    ]
+    rows = step(rows, there, dialect) if there else rows
+    dated = [(axis, dates) for axis, dates in columns.items() if dates.kind.is_of_dates and axis not in taken]
     if not dated:
         return rows
     written = {_named(axis, "written"): _written(axis, dates, dialect) for axis, dates in dated}
@@ -61,6 +83,38 @@ def date_numbers(rows: exp.Select, columns: Mapping[int, FileColumn], dialect: D
     for made in filter(None, (written, parts, shifts, walls, instants, numbers)):
         rows = step(rows, [exp.alias_(each, name, quoted=True) for name, each in made.items()], dialect)
     return rows
+
+
+def typed_dates(columns: Mapping[int, FileColumn], taken: Mapping[int, ColumnType], dialect: Dialect) -> list[exp.Expr]:
+    """The days or the seconds of columns of dates that are taken by their type, as doubles."""
+    return [
+        exp.alias_(
+            _of_type(each, taken[axis], dialect),
+            _named(axis, "instant") if _is_instant(each, taken[axis]) else number_of(axis),
+            quoted=True,
+        )
+        for axis, each in columns.items()
+        if each.kind.is_of_dates and axis in taken
+    ]
+
+
+def _is_instant(dates: FileColumn, type_: ColumnType | None) -> bool:
+    return bool(dates.zone) and type_ is ColumnType.INSTANT
+
+
+def _of_type(dates: FileColumn, type_: ColumnType, dialect: Dialect) -> exp.Expr:
+    given = column(dates.name)
+    kind, *ends = _ENDS[type_]
+    first, last = (exp.cast(exp.Literal.string(each), exp.DataType.build(kind)) for each in ends)
+    is_date = exp.And(
+        this=exp.GTE(this=given, expression=first), expression=exp.LTE(this=given.copy(), expression=last)
+    )
+    if dates.missing:
+        codes = [exp.Literal.string(each) for each in dates.missing]
+        text = dialect.as_text(given.copy())
+        is_date = exp.And(this=is_date, expression=exp.Not(this=exp.In(this=text, expressions=codes)))
+    number = dialect.second_of(given.copy()) if dates.has_time else dialect.day_of(given.copy())
+    return exp.case().when(is_date, as_double(number), copy=False)
 
 
 def grammar(dates: FileColumn) -> str:
@@ -149,9 +203,13 @@ def _instant(axis: int) -> exp.Expr:
 def _by_clock_of_zone(axis: int, dates: FileColumn, dialect: Dialect) -> exp.Expr:
     """A time without an offset is one of the zone's clocks already."""
     has_offset = dialect.matches(_part(axis, "written"), f"^.*:[0-9.]+{_OFFSET_IN_USE}$")
-    instant = _part(axis, "instant")
-    there = instant + _ahead(instant, offsets(dates.zone))
+    there = _on_clock_of_zone(axis, dates)
     return exp.case().when(has_offset, there, copy=False).else_(_part(axis, "wall"), copy=False)
+
+
+def _on_clock_of_zone(axis: int, dates: FileColumn) -> exp.Expr:
+    instant = _part(axis, "instant")
+    return instant + _ahead(instant, offsets(dates.zone))
 
 
 def _ahead(instant: exp.Expr, changes: Sequence[tuple[int, int]]) -> exp.Expr:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from releases.engine.tables.typed import ColumnType
+
 #: Space, tab, line feed, vertical tab, form feed, carriage return.
 SPACES = (32, 9, 10, 11, 12, 13)
 
@@ -19,9 +21,11 @@ class Dialect:
 
     Attributes:
         name: as sqlglot has it.
+        read_types: the types of columns that are read as they are, and not as text.
     """
 
     name = "duckdb"
+    read_types: frozenset[ColumnType] = frozenset(set(ColumnType) - {ColumnType.INSTANT})
 
     def sql(self, expression: exp.Expr) -> str:
         return expression.sql(dialect=self.name)
@@ -40,6 +44,16 @@ class Dialect:
     def date_of(self, days: exp.Expr) -> exp.Expr:
         """The date so many days after 1970-01-01, in the years 1 to 9999."""
         return exp.Paren(this=exp.Add(this=_epoch(), expression=exp.cast(days, exp.DataType.Type.INT)))
+
+    def day_of(self, given: exp.Expr) -> exp.Expr:
+        """The days from 1970-01-01 of a date, or of a time in the years 1 to 9999."""
+        return exp.Paren(this=exp.Sub(this=exp.cast(given, exp.DataType.Type.DATE), expression=_epoch()))
+
+    def second_of(self, given: exp.Expr) -> exp.Expr:
+        """The seconds from 1970-01-01 00:00:00 of a time in the years 1 to 9999, without their fraction: with it a
+        double would be rounded."""
+        second = exp.Anonymous(this="DATE_TRUNC", expressions=[exp.Literal.string("second"), given])
+        return exp.Anonymous(this="DATE_PART", expressions=[exp.Literal.string("epoch"), second])
 
     def sha256(self, text: exp.Expr) -> exp.Expr:
         """SHA-256 of the text's UTF-8 bytes, in lower hexadecimal digits."""
@@ -66,6 +80,7 @@ class Dialect:
 
 class PostgreSQL(Dialect):
     name = "postgres"
+    read_types = frozenset(ColumnType)
 
     def as_text(self, column: exp.Expr) -> exp.Expr:
         return exp.Collate(this=super().as_text(column), expression=exp.to_identifier("C", quoted=True))
@@ -90,6 +105,7 @@ class PostgreSQL(Dialect):
 
 class Spark(Dialect):
     name = "spark"
+    read_types = Dialect.read_types - {ColumnType.TIME}
 
     def as_text(self, column: exp.Expr) -> exp.Expr:
         # A column may be declared to ignore case or accents.
@@ -101,6 +117,9 @@ class Spark(Dialect):
 
     def date_of(self, days: exp.Expr) -> exp.Expr:
         return exp.Anonymous(this="DATE_ADD", expressions=[_epoch(), exp.cast(days, exp.DataType.Type.INT)])
+
+    def day_of(self, given: exp.Expr) -> exp.Expr:
+        return exp.Anonymous(this="DATEDIFF", expressions=[given, _epoch()])
 
     def sha256(self, text: exp.Expr) -> exp.Expr:
         return exp.Anonymous(this="SHA2", expressions=[text, exp.Literal.number(256)])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
+from math import prod
 
 from sqlglot import exp
 
@@ -13,19 +15,39 @@ from releases.engine.tables.dialects import Dialect, column, step, whole
 MOST_SETS = 256
 
 
-def by_codes(rows: exp.Select, sets: Sequence[tuple[int, ...]], dialect: Dialect) -> exp.Select:
-    """The rows in each cell of several marginals, each given by its axes, in one reading.
+def by_cells(rows: exp.Select, sets: Sequence[tuple[int, ...]], shape: Sequence[int], dialect: Dialect) -> exp.Select:
+    """The rows in each cell of several marginals, each given by its axes, in one reading: the cell's number, and the
+    count.
 
-    Of each axis that some marginal has the code, or -1 where the group's marginal has not, in ascending order; and the
-    count. By which codes are there one sees whose cell it is, so no two sets may be alike.
+    Cells are numbered through all marginals, each in the order of its axes with the last one fastest. So a marginal is
+    grouped by one whole number: by several columns of unknown statistics, PostgreSQL would sort all rows for each.
+
+    Args:
+        rows: each of which has the codes of all axes.
+        shape: bins of each axis.
     """
-    used = [column(code_of(axis)) for axis in sorted({axis for each in sets for axis in each})]
-    named = step(rows, [each.copy() for each in used], dialect, keep=False)
-    counted = [exp.func("COALESCE", each, whole(-1)) for each in used]
-    by = exp.GroupingSets(
-        expressions=[exp.Tuple(expressions=[column(code_of(axis)) for axis in each]) for each in sets]
-    )
-    return step(named, [*counted, _rows()], dialect, keep=False).group_by(by, copy=False)
+    cells = [column(f"cell_{place}") for place in range(len(sets))]
+    named = [
+        exp.alias_(_cell(axes, shape, first), each.name, quoted=True)
+        for axes, first, each in zip(sets, first_cells(sets, shape), cells, strict=True)
+    ]
+    by = exp.GroupingSets(expressions=[exp.Tuple(expressions=[each.copy()]) for each in cells])
+    # Of each group only its own marginal's is there.
+    counted = [exp.func("COALESCE", *cells), _rows()]
+    return step(step(rows, named, dialect, keep=False), counted, dialect, keep=False).group_by(by, copy=False)
+
+
+def first_cells(sets: Sequence[tuple[int, ...]], shape: Sequence[int]) -> list[int]:
+    """The number of each marginal's first cell."""
+    return list(accumulate((prod(shape[axis] for axis in axes) for axes in sets[:-1]), initial=0))
+
+
+def _cell(axes: Sequence[int], shape: Sequence[int], first: int) -> exp.Expr:
+    cell = whole(first)
+    for place, axis in enumerate(axes):
+        stride = prod(shape[after] for after in axes[place + 1 :])
+        cell = cell + column(code_of(axis)) * whole(stride)
+    return cell
 
 
 def by_values(rows: exp.Select, values: Sequence[exp.Expr], dialect: Dialect) -> exp.Select:

@@ -1,5 +1,6 @@
 """From a table to counts, by SQL that is built step by step and written in the dialect of the table's database.
 
+    typed.py      which columns are read by their type, and not as text
     text.py       every column that is read as text, without spaces around it
     number.py     of numeric columns the number that the text writes
     date.py       of columns of dates the day or the second
@@ -31,20 +32,21 @@ from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.bounding import bounded_by_text, bounded_by_values, fixed_point
-from releases.engine.tables.code import code_of, codes
+from releases.engine.tables.code import code_of, codes, typed_categories
 from releases.engine.tables.codes import CodedRows
 from releases.engine.tables.connection import Limits, refuse_unless_confined
 from releases.engine.tables.counts import Tally, Texts, empty_tables
-from releases.engine.tables.date import date_numbers
+from releases.engine.tables.date import date_numbers, typed_dates
 from releases.engine.tables.derived import columns_read, derived
 from releases.engine.tables.dialects import column, filtered, is_there, step, whole
-from releases.engine.tables.grouping import MOST_SETS, by_codes, by_values
-from releases.engine.tables.number import numbers
+from releases.engine.tables.grouping import MOST_SETS, by_cells, by_values, first_cells
+from releases.engine.tables.number import PLAIN, numbers, typed_numbers
 from releases.engine.tables.places import DATABASE, FOLDER, STORAGE, kind_of
 from releases.engine.tables.self_test import refuse_unless_right
 from releases.engine.tables.sources import FileTable, Server, ServerTable, Source
 from releases.engine.tables.storage import ObjectTable
 from releases.engine.tables.text import text_of, texts
+from releases.engine.tables.typed import read_by_type
 
 
 def open_table(location: str, *, limits: Limits | None = None) -> Source:
@@ -172,16 +174,15 @@ class TableCounts:
         ]
 
     def _group_into(self, tables: dict[tuple[int, ...], NDArray[np.int64]]) -> None:
-        used = np.array(sorted({axis for axes in tables for axis in axes}))
         rows, parameters = self._bounded_rows()
-        statement = by_codes(rows, list(tables), self.table.dialect)
-        for *columns, counts in self.table.batches(statement, parameters):
-            cells = np.stack(columns)
-            kinds, kind_of = np.unique(cells >= 0, axis=1, return_inverse=True)
-            for kind, there in enumerate(kinds.T):
-                here = kind_of == kind
-                table = tables[tuple(used[there].tolist())]
-                table[tuple(cells[there][:, here])] = counts[here]
+        statement = by_cells(rows, list(tables), self.universe.shape, self.table.dialect)
+        first = np.array(first_cells(list(tables), self.universe.shape))
+        flat = [each.reshape(-1) for each in tables.values()]
+        for cells, counts in self.table.batches(statement, parameters):
+            of_table = np.searchsorted(first, cells, side="right") - 1
+            for place in np.unique(of_table):
+                here = of_table == place
+                flat[place][cells[here].astype(np.int64) - first[place]] = counts[here]
 
     def _bounded_rows(self) -> tuple[exp.Select, list[list[str]]]:
         """One integer code a declared column, rows dropped by rule left out, each person's rows bounded."""
@@ -207,12 +208,19 @@ class TableCounts:
         With the parameters of the statement.
         """
         parameters: list[list[str]] = []
-        columns = columns_read(self.universe)
-        rows = texts(self.table.relation, columns, self.schema.unit.id_column, self.table.dialect)
-        rows = numbers(rows, columns, self.table.dialect, self.table.number_form)
-        rows = date_numbers(rows, columns, self.table.dialect)
-        rows = derived(rows, self.universe, self.table.dialect, parameters)
-        return codes(rows, dict(enumerate(self.universe.attributes)), self.table.dialect, parameters), parameters
+        columns, dialect = columns_read(self.universe), self.table.dialect
+        taken = read_by_type(self.table.types, columns, is_plain=self.table.number_form == PLAIN)
+        values = [
+            *typed_numbers(columns, taken),
+            *typed_dates(columns, taken, dialect),
+            *typed_categories(columns, taken),
+        ]
+        rows = texts(self.table.relation, columns, self.schema.unit.id_column, dialect, self.table.types, values)
+        rows = numbers(rows, columns, dialect, self.table.number_form, taken=taken)
+        rows = date_numbers(rows, columns, dialect, taken=taken)
+        rows = derived(rows, self.universe, dialect, parameters)
+        attributes = dict(enumerate(self.universe.attributes))
+        return codes(rows, attributes, dialect, parameters, taken=taken), parameters
 
     def _read(self, statement: exp.Expr, parameters: Sequence[list[str]], *, columns: int) -> list[NDArray[Any]]:
         batches = list(self.table.batches(statement, parameters))

@@ -9,19 +9,21 @@ that shares no code with the engine, and hold all databases to them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
 from releases.engine.domain.schema import Schema
 from releases.engine.tables.counts import Counts
-from releases.engine.tables.dialects import Dialect
+from releases.engine.tables.dialects import Dialect, column
 from releases.engine.tables.facts import SERVER, UnreadableTable
 from releases.engine.tables.number import NumberForm
 from releases.engine.tables.sources import Session, Source
+from releases.engine.tables.typed import ColumnType
 
 _NAMES = ("person", "number", "word", "day")
 DECLARED: tuple[dict[str, Any], ...] = (
@@ -111,6 +113,60 @@ DAYS = (
     *("31.12.2019", "01.01.2020", "1.1.2020", "29.02.2020", "29.02.2021", "30.02.2020", "29.2.2024", "01.03.2024"),
     *("31.04.2021", "31.12.2023 23:59", "31.12.2023T23:59:59.5Z", "2020-01-01", "1.1.20", "٣.1.2020", "01.01.2020x"),
     *("30.12.2019", " 05.06.2022\t", "00.01.2022", "01.13.2022", "01.00.2022"),
+)
+#: Columns of other types than text: how a statement writes the type, and values; each type as it is and as text has to
+#: give the same counts.
+_TYPED: dict[str, tuple[ColumnType, str, tuple[str, ...]]] = {
+    "whole": (
+        ColumnType.WHOLE,
+        "BIGINT",
+        ("5", "-9", "0", "-10", "9007199254740993", "9223372036854775807", "-9223372036854775808", "100"),
+    ),
+    "place": (ColumnType.WHOLE, "BIGINT", ("1", "7", "-3", "-9", "10", "9223372036854775807")),
+    "decimal": (ColumnType.DECIMAL, "DECIMAL(12, 3)", ("0.1", "10.5", "10.499", "-9", "99.995", "-0.001", "5")),
+    "double": (
+        ColumnType.DOUBLE,
+        "DOUBLE",
+        (
+            *("NaN", "Infinity", "-Infinity", "-0.0", "1e100", "9.999999999999999e99", "1e-99", "9e-100", "1e-300"),
+            *("0.1", "0.30000000000000004", "10.499999999999998", "-9", "1e16", "5"),
+        ),
+    ),
+    "day": (ColumnType.DATE, "DATE", ("1969-12-31", "0001-01-01", "9999-12-31", "10000-01-01", "2024-02-29")),
+    "time": (
+        ColumnType.TIME,
+        "TIMESTAMP",
+        ("1969-12-31 23:59:59.5", "0001-01-01 00:00:00", "9999-12-31 23:59:59.999999", "2024-02-29 12:00:00"),
+    ),
+    "instant": (
+        ColumnType.INSTANT,
+        "TIMESTAMPTZ",
+        ("1969-12-31 23:59:59.5+00", "2024-07-01 22:30:00+00", "2024-03-31 00:59:59+00", "9999-12-31 23:59:59+00"),
+    ),
+}
+TYPED: tuple[dict[str, Any], ...] = (
+    {
+        "name": "whole",
+        "type": "integer",
+        "edges": [-(2**53), -9, 0, 5, 100],
+        "missing": ["-9"],
+        "missing_as": "no number",
+    },
+    {"name": "place", "type": "categorical", "categories": ["none", "1", "01", "7", "-3"], "outside": "none"},
+    {"name": "decimal", "type": "number", "edges": [-10, 0, 0.1, 10.5, 50], "decimals": 2},
+    {"name": "double", "type": "number", "edges": [-9, 0, 0.3, 10.5, 100], "missing_as": "no number"},
+    {"name": "day", "type": "date", "first": "1969-12-31", "last": "2024-02-29", "by": "year", "missing_as": "no date"},
+    {"name": "time", "type": "datetime", "first": "0001-01-01", "last": "9999-12-31", "by": "hour", "outside": "drop"},
+    {
+        "name": "instant",
+        "type": "datetime",
+        "zone": "Europe/Berlin",
+        "first": "1969-12-31",
+        "last": "2024-12-31",
+        "by": "hour",
+        "outside": "drop",
+        "missing_as": "no date",
+    },
 )
 #: More rows than are kept of each: which of them are is by a hash of their values.
 _OF_PEOPLE = ("f", "m", "é", "ß", "%s", "$1")
@@ -215,11 +271,23 @@ def refuse_unless_right(server: Session, counted: Callable[[Source, Schema], Cou
     found.append(
         tuple(tuple(each.tolist()) for each in persons.marginals([(name,) for name in names])) == KNOWN_PERSONS
     )
-    if not all(found):
+    if not all(found) or not _types_are_right(server, counted):
         raise UnreadableTable(
             "counts texts, numbers, dates or persons otherwise than this site defines, so nothing may be counted there",
             field=SERVER,
         )
+
+
+def _types_are_right(server: Session, counted: Callable[[Source, Schema], Counts]) -> bool:
+    """Whether the types that are read count as their texts; these were seen to be counted right."""
+    columns = [each for each in TYPED if _TYPED[each["name"]][0] in server.dialect.read_types]
+    schema = Schema.from_json({"version": 1, "columns": columns, "unit": UNITS["row"], "neighbours": "add_remove"})
+    types = {name: _TYPED[name][0] for name in schema.universe.names}
+    sets = [(name,) for name in schema.universe.names]
+    as_they_are, as_text = (
+        counted(_TypedLiterals(server, each), schema).marginals(sets) for each in (types, dict[str, ColumnType]())
+    )
+    return all(map(np.array_equal, as_they_are, as_text))
 
 
 def _schema_of(columns: Sequence[dict[str, Any]], unit: str) -> Schema:
@@ -244,6 +312,7 @@ class _Literals:
     """The rows, in the session of a server."""
 
     server: Session
+    types: Mapping[str, ColumnType] = field(default_factory=dict)
 
     @property
     def dialect(self) -> Dialect:
@@ -268,3 +337,24 @@ class _Literals:
 
     def batches(self, statement: exp.Expr, parameters: Sequence[list[str]]) -> Iterator[tuple[NDArray[Any], ...]]:
         return self.server.batches(statement, parameters)
+
+
+class _TypedLiterals(_Literals):
+    """Values of other types, by `_TYPED`."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(name for name, (type_, *_) in _TYPED.items() if type_ in self.dialect.read_types)
+
+    @property
+    def relation(self) -> exp.Expr:
+        chosen = {name: _TYPED[name] for name in self.columns}
+        number = max(len(values) for *_, values in chosen.values())
+        given = [
+            tuple(exp.convert(values[place % len(values)]) for *_, values in chosen.values()) for place in range(number)
+        ]
+        cast = [
+            exp.alias_(exp.cast(column(name), exp.DataType.build(kind)), name, quoted=True)
+            for name, (_, kind, _) in chosen.items()
+        ]
+        return exp.select(*cast).from_(exp.values(given, alias="given", columns=self.columns)).subquery("typed")

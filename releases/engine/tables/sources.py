@@ -5,7 +5,7 @@ Each runs a statement that the steps have built and gives its rows a batch at a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -17,6 +17,7 @@ from releases.engine.tables.connection import Limits, connect, refuse_unless_con
 from releases.engine.tables.dialects import Dialect, PostgreSQL, Spark, bound_table
 from releases.engine.tables.number import PLAIN, NumberForm
 from releases.engine.tables.stored import number_form_of
+from releases.engine.tables.typed import ColumnType, of_duckdb, of_postgresql, of_spark
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -57,6 +58,11 @@ class Source(Session, Protocol):
     def columns(self) -> tuple[str, ...]: ...
 
     @property
+    def types(self) -> Mapping[str, ColumnType]:
+        """Of columns whose type is read, as the catalogue has them in the very session that counts."""
+        ...
+
+    @property
     def relation(self) -> exp.Expr:
         """What stands after FROM."""
         ...
@@ -89,14 +95,21 @@ class EmbeddedTable:
             yield tuple(column.to_numpy(zero_copy_only=False) for column in batch.columns)
 
 
+def described_by(connection: DuckDBPyConnection, statement: str) -> list[tuple[str, str]]:
+    """The columns of a statement, with their types."""
+    found = connection.execute(f"DESCRIBE {statement}").fetchall()
+    return [(str(name), str(kind)) for name, kind, *_ in found]
+
+
 class FileTable(EmbeddedTable):
     """A Parquet file, by a connection of DuckDB that reaches nothing else."""
 
     def __init__(self, path: str, *, limits: Limits | None = None) -> None:
         self.connection = connect(paths=[path], limits=limits, options=UNPUSHED)
         self._path = path
-        described = self.connection.execute(f"DESCRIBE SELECT * FROM {self.dialect.sql(self.relation)}").fetchall()
-        self.columns = tuple(str(column[0]) for column in described)
+        described = described_by(self.connection, f"SELECT * FROM {self.dialect.sql(self.relation)}")
+        self.columns = tuple(name for name, _ in described)
+        self.types = of_duckdb(described)
         self.number_form = number_form_of(self.connection, path)
 
     @property
@@ -156,6 +169,9 @@ class ServerTable(Server):
             self.dialect.sql(exp.select("*").from_(self.relation).limit(0)).encode()
         ).description
         self.columns = tuple(column.name for column in described or ())
+        self.types = of_postgresql(
+            (column.name, column.type_code, column.precision, column.scale) for column in described or ()
+        )
 
     @property
     def relation(self) -> exp.Expr:
@@ -174,7 +190,9 @@ class SparkTable:
         refuse_unless_confined()
         self._session = session
         self._names = name.split(".")
-        self.columns = tuple(session.table(self.dialect.sql(self.relation)).columns)
+        described = session.table(self.dialect.sql(self.relation))
+        self.columns = tuple(described.columns)
+        self.types = of_spark(described.dtypes)
 
     @property
     def relation(self) -> exp.Expr:

@@ -23,8 +23,9 @@ from sqlglot import exp
 from releases.engine.tables.connection import Limits, connect, refuse_unless_confined
 from releases.engine.tables.facts import UnreadableTable
 from releases.engine.tables.places import USUAL_REGION
-from releases.engine.tables.sources import UNPUSHED, EmbeddedTable
+from releases.engine.tables.sources import UNPUSHED, EmbeddedTable, described_by
 from releases.engine.tables.stored import form_said
+from releases.engine.tables.typed import of_duckdb
 
 if TYPE_CHECKING:
     import pyarrow
@@ -80,7 +81,7 @@ def described(location: str, *, limits: Limits | None = None) -> dict[str, str]:
         if system.get_file_info(path).type is not pyarrow.fs.FileType.File:
             return {}
         table = ObjectTable(location, limits=limits)
-    return {name: kind for name, kind, *_ in table.connection.execute(f'DESCRIBE "{_ROWS}"').fetchall()}
+    return dict(described_by(table.connection, f'"{_ROWS}"'))
 
 
 def version(location: str) -> str:
@@ -118,6 +119,7 @@ class ObjectTable(EmbeddedTable):
         self.columns = tuple(self._schema.names)
         self.connection = connect(paths=[], limits=limits, options=UNPUSHED)
         self._offer(self.columns)
+        self.types = of_duckdb(described_by(self.connection, f'"{_ROWS}"'))
 
     @property
     def relation(self) -> exp.Expr:

@@ -1,5 +1,5 @@
 """Step 1: every column that is read as text, without spaces around it; nothing, text of spaces only, and text that its
-declaration lists as a missing code, is missing.
+declaration lists as a missing code, is missing. Beside them what is taken by its type.
 
 Spaces are the six of `dialects.SPACES`, and no other character of Unicode. Texts are equal where their UTF-8 bytes are:
 upper and lower case, composed and decomposed letters, and `1` and `1.0` differ, as categories and as persons.
@@ -7,12 +7,13 @@ upper and lower case, composed and decomposed letters, and `1` and `1.0` differ,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
 from releases.engine.domain.columns import FileColumn
 from releases.engine.tables.dialects import SPACES, Dialect, column, filtered, is_there
+from releases.engine.tables.typed import ColumnType
 
 #: The person that a row belongs to.
 UNIT = "unit_id"
@@ -22,11 +23,31 @@ def text_of(axis: int) -> str:
     return f"text_{axis}"
 
 
-def texts(relation: exp.Expr, columns: Mapping[int, FileColumn], id_column: str | None, dialect: Dialect) -> exp.Select:
-    """The columns that are read, by axis, and the id. A row without an id belongs to nobody and is left out."""
-    selected = [exp.alias_(_read(each, dialect), text_of(axis), quoted=True) for axis, each in columns.items()]
+def texts(
+    relation: exp.Expr,
+    columns: Mapping[int, FileColumn],
+    id_column: str | None,
+    dialect: Dialect,
+    types: Mapping[str, ColumnType],
+    taken: Sequence[exp.Expr] = (),
+) -> exp.Select:
+    """The columns that are read, by axis, and the id. A row without an id belongs to nobody and is left out.
+
+    Args:
+        types: of the table's columns.
+        taken: expressions of columns that are read by their type; a database leaves out the text where only these are
+            used.
+    """
+    selected = [
+        exp.alias_(text_read(each, dialect, types.get(each.name)), text_of(axis), quoted=True)
+        for axis, each in columns.items()
+    ]
+    selected += taken
     if id_column is not None:
-        selected.append(exp.alias_(trimmed(column(id_column), dialect), UNIT, quoted=True))
+        # Whole numbers are equal where their texts are.
+        is_whole = types.get(id_column) is ColumnType.WHOLE
+        unit = column(id_column) if is_whole else trimmed(column(id_column), dialect)
+        selected.append(exp.alias_(unit, UNIT, quoted=True))
     rows = exp.select(*selected, copy=False).from_(relation, copy=False)
     return rows if id_column is None else filtered(rows, [is_there(UNIT)], dialect)
 
@@ -37,8 +58,9 @@ def trimmed(given: exp.Expr, dialect: Dialect) -> exp.Expr:
     return exp.Nullif(this=text, expression=exp.Literal.string(""))
 
 
-def _read(read: FileColumn, dialect: Dialect) -> exp.Expr:
-    text = trimmed(column(read.name), dialect)
+def text_read(read: FileColumn, dialect: Dialect, type_: ColumnType | None) -> exp.Expr:
+    """Its text, null where that is a missing code. No value of a type that is read has spaces around it."""
+    text = trimmed(column(read.name), dialect) if type_ is None else dialect.as_text(column(read.name))
     for code in read.missing:
         text = exp.Nullif(this=text, expression=exp.Literal.string(code))
     return text
