@@ -1,4 +1,5 @@
-"""Forms that fill in the fields of many columns at once: of those that are ticked, or of those in a pasted block.
+"""Forms that fill in the fields of many columns at once: of those that are ticked, of those in a pasted block, or of
+the levels in a lookup table.
 
 They change what is typed and store nothing: the page comes back with the fields filled in, to be declared.
 """
@@ -16,9 +17,10 @@ from releases.engine.domain.columns import AttributeKind
 from releases.engine.domain.dates import DATE_FORMATS, NO_DATE
 from releases.engine.errors import InvalidInput
 from releases.forms.columns import ColumnForm
-from releases.forms.fields import TextsField, TypedTextField
+from releases.forms.fields import MAX_FORM_COLUMNS, TextsField, TypedTextField
 from releases.forms.widgets import QuickInput, QuickSelect, QuickTextarea
 from releases.schema.codebook_csv import kind_from_word, plain_head
+from releases.schema.lookup_tables import MAX_BYTES, OTHERS, Level, levels_of
 from releases.schema.pasted_columns import PastedLine, read_block, values_of
 
 #: What is typed in the fields of a column.
@@ -209,6 +211,60 @@ class PastedColumnsForm(forms.Form):
             filled.append(row)
         problems.sort(key=lambda each: each[0])
         return filled, list(by_name), [problem for _, problem in problems]
+
+
+class LevelsForm(forms.Form):
+    """A lookup table of several columns: one of the table, and the levels that are made from it."""
+
+    prefix = "levels"
+
+    # Not required by the browser: it would hold up the other buttons of the page.
+    file = forms.FileField(
+        label="Lookup table of several columns",
+        required=False,
+        widget=forms.FileInput(attrs={"accept": ".csv,.tsv,.txt"}),
+    )
+
+    def filled(self, rows: list[Row]) -> tuple[list[Row], list[str], list[Problem]]:
+        """The rows with a column for each level, and with the categories of the column that they are made from where it
+        had none; the names of these columns; and what is wrong, where something is."""
+        try:
+            levels = levels_of(self._content(), columns=[row["name"] for row in rows if not row["made"]])
+            there = {row["name"]: row for row in rows}
+            made = {each.name: there.get(each.name, {"made": "1"}) | _of_level(each) for each in levels.levels}
+            # Without the row for one more, which comes behind all of them again.
+            kept = [row for row in rows if row["name"] not in made and (row["name"] or row["formula"])]
+            if len(kept) + len(made) + 1 > MAX_FORM_COLUMNS:
+                rule = f"must be at most {MAX_FORM_COLUMNS} on this page, with the levels: paste a codebook instead"
+                raise InvalidInput("columns", len(kept) + len(made) + 1, rule)
+        except InvalidInput as error:
+            return rows, [], [Problem(column="", field=self["file"].id_for_label, message=in_words(error))]
+        names = list(made)
+        for row in kept:
+            if row["name"] == levels.source and not row["kind"]:
+                row |= {"kind": AttributeKind.CATEGORICAL.value, "values": "\n".join(levels.texts)}
+                names.insert(0, levels.source)
+        return [*kept, *made.values(), {"made": "1"}], names, []
+
+    def _content(self) -> bytes:
+        uploaded = self["file"].data
+        if uploaded is None:
+            raise InvalidInput("lookup table", None, "must be chosen: a file of several columns")
+        if uploaded.size > MAX_BYTES:
+            raise InvalidInput("lookup table", f"{uploaded.size:,} bytes", f"must be at most {MAX_BYTES:,} bytes")
+        content: bytes = uploaded.read()
+        return content
+
+
+def _of_level(level: Level) -> Row:
+    return {
+        "name": level.name,
+        "formula": level.formula,
+        "kind": AttributeKind.CATEGORICAL.value,
+        "values": "\n".join(level.categories),
+        "outside": ColumnForm.CATCH_ALL,
+        "catch_all": OTHERS,
+    }
 
 
 def _from_line(line: PastedLine) -> tuple[Row, list[InvalidInput]]:

@@ -55,8 +55,8 @@ class ColumnsButtonForm(LenientForm):
     """The button that was pressed on the page of the columns, and what goes with it.
 
     Fields:
-        keep, forget, save_codebook, delete_codebook, several, fill_in, check: buttons; without one but the last, it is
-            to declare.
+        keep, forget, save_codebook, delete_codebook, several, fill_in, levels, check: buttons; without one but the
+            last, it is to declare.
         codebook, description: what was pasted, and what is said of the table, right or wrong.
         name, share: of the codebook that is to be saved.
         doubts: what was asked about before, and is meant all the same.
@@ -68,6 +68,7 @@ class ColumnsButtonForm(LenientForm):
     delete_codebook = TypedTextField()
     several = SentField()
     fill_in = SentField()
+    levels = SentField()
     check = SentField()
     codebook = TypedTextField()
     description = TypedTextField()

@@ -22,6 +22,7 @@ from releases.engine.accounting import accountant
 from releases.engine.bounds.accuracy import Bound
 from releases.engine.domain.attribute import CLAMP, DROP, Attribute
 from releases.engine.domain.counted import Counted
+from releases.engine.domain.levels import levels_in_words
 from releases.engine.domain.privacy import NeighbouringRelation, decimal_text
 from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
@@ -343,6 +344,8 @@ def rules_in_words(universe: Universe, *, that_drop: bool = False) -> list[str]:
     rules += _missing_rules(declared)
     if universe.is_of_states:
         rules.append(f"Every {one} counts, whether its values read as they were declared or not.")
+    levels = levels_in_words(universe.hierarchies)
+    rules += [*levels, *(["No synthetic row contradicts these levels."] if levels else [])]
     rules += impossible_in_words(universe)
     if universe.may_drop:
         rules.append(

@@ -129,8 +129,12 @@ class Combination:
         return np.concatenate([self.numbers @ law.log_transform(each, self.variances[:, None]) for each in scaled])
 
 
-def combination_quantile(combination: Combination, *, law: SummandLaw, beta: float) -> float:
-    """A w with Pr[|S| > w] <= beta, as at the head of this file."""
+def combination_quantile(combination: Combination, *, law: SummandLaw, beta: float, least: float = 0.0) -> float:
+    """A w with Pr[|S| > w] <= beta, as at the head of this file.
+
+    Args:
+        least: is returned where it is such a w, which is quickly seen: no smaller one is needed.
+    """
     smoothing = _SMOOTHED * combination.deviation
     if beta < _LEAST_BETA:
         return _chernoff(combination, law, beta, smoothing=0.0)
@@ -143,11 +147,16 @@ def combination_quantile(combination: Combination, *, law: SummandLaw, beta: flo
     angles = np.asarray(places * step, dtype=np.float64)
     weights = 2 * np.exp(combination.log_transform(law, angles) - (smoothing * angles) ** 2 / 2) / (pi * places)
     allowed = beta * (1 - _LEFT_OUT) * float(ndtr(_ALLOWED)) - _ROUNDING
+
+    def is_seldom_missed(width: float) -> bool:
+        return 1 - width / farthest - float(weights @ np.sin(angles * width)) <= allowed
+
     low, high = 0.0, farthest
+    if 0 < (wanted := least - _ALLOWED * smoothing) <= farthest and is_seldom_missed(wanted):
+        return least
     for _ in range(30):
         middle = (low + high) / 2
-        missed = 1 - middle / farthest - float(weights @ np.sin(angles * middle))
-        low, high = (low, middle) if missed <= allowed else (middle, high)
+        low, high = (low, middle) if is_seldom_missed(middle) else (middle, high)
     return high + _ALLOWED * smoothing
 
 

@@ -25,8 +25,8 @@ _MAX_STEPS = 10_000
 _ANY = "any"
 
 
-class Attribute(Protocol):
-    """What is asked of a declared column."""
+class Bins(Protocol):
+    """What is asked of something that has bins."""
 
     @property
     def name(self) -> str: ...
@@ -34,6 +34,11 @@ class Attribute(Protocol):
     def labels(self) -> tuple[str, ...]: ...
     @property
     def size(self) -> int: ...
+
+
+class Attribute(Bins, Protocol):
+    """What is asked of a declared column."""
+
     @property
     def has_grammar(self) -> bool: ...
     @property
@@ -56,7 +61,7 @@ class Combination:
     def names(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.bins)
 
-    def places(self, attributes: Iterable[Attribute]) -> dict[str, tuple[int, ...]]:
+    def places(self, attributes: Iterable[Bins]) -> dict[str, tuple[int, ...]]:
         """By column the numbers of its bins, among the attributes of a universe."""
         named = dict(self.bins)
         found = {}
@@ -184,7 +189,7 @@ def check_possible(combinations: Sequence[Combination], attributes: Sequence[Att
         raise InvalidInput("impossible", f"{len(combinations)} combinations together", rule)
 
 
-def possible_row(combinations: Sequence[Combination], attributes: Sequence[Attribute]) -> dict[str, int] | None:
+def possible_row(combinations: Sequence[Combination], attributes: Sequence[Bins]) -> dict[str, int] | None:
     """For each column that some combination names a bin, so that the row has no impossible combination; None where
     there is none.
 

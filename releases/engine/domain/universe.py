@@ -14,6 +14,7 @@ from math import prod
 from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.counted import Counted
 from releases.engine.domain.impossible import Combination, of_columns, within
+from releases.engine.domain.levels import Hierarchy, hierarchies_of, row_within_levels
 from releases.engine.errors import InvalidInput
 
 MAX_COLUMNS = 10_000
@@ -167,6 +168,26 @@ class Universe:
     @property
     def is_of_states(self) -> bool:
         return any(attribute.state_of is not None for attribute in self.attributes)
+
+    @cached_property
+    def hierarchies(self) -> tuple[Hierarchy, ...]:
+        """Columns whose bins follow from one text, so that only some combinations of them occur."""
+        return hierarchies_of(self.attributes)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether some combinations of bins cannot occur: declared ones, or ones that levels leave out."""
+        return bool(self.impossible or self.hierarchies)
+
+    @property
+    def possible_row(self) -> dict[str, int] | None:
+        """A bin for each column that some such combination is about, so that the row has none; None where every row has
+        one.
+
+        Raises:
+            InvalidInput: to find out takes too many steps.
+        """
+        return row_within_levels(self.impossible, self.attributes, self.hierarchies)
 
     @property
     def left_out(self) -> tuple[Combination, ...]:

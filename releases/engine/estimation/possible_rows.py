@@ -1,14 +1,18 @@
 """Rows without the combinations that are declared impossible: as few values as possible of the others are changed.
 
 A fit that holds every cell gives impossible ones no weight, and makes no such row. Rows of a junction tree, of a
-mixture, and of several components that have an impossible combination are mended here, in two steps.
+mixture, and of several components that have an impossible combination are mended here, in three steps.
 
-1. A row x is moved to a row y that differs in one value and has no such combination, with probability in proportion to
+1. Where the columns of a hierarchy (`domain.levels`) contradict one another, the coarsest keeps its bin, for fewer bins
+   are known better. Each finer one keeps its bin where it fits those above it, and else takes one that does, with
+   probability in proportion to its law given all others. No later step leaves the ways of a hierarchy.
+2. A row x is moved to a row y that differs in one value and has no such combination, with probability in proportion to
    p(y_a | x without a), the law of that value given all others in the distribution that was fitted. Where no single
    value will do, the row takes its values of all columns in some combination from another row, one of those that differ
    in the fewest among the rows looked at.
-2. That changes the tables of these columns with others. So rows move along these columns, to possible rows alone, as
-   long as it brings the tables of pairs nearer to the fitted ones. Where numba is not installed this step is left out.
+3. That changes the tables of these columns with others. So rows move along these columns, those of hierarchies left
+   out, to possible rows alone, as long as it brings the tables of pairs nearer to the fitted ones. Where numba is not
+   installed this step is left out.
 
 Post-processing: nothing here sees data.
 """
@@ -22,8 +26,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.domain.impossible import possible_row
 from releases.engine.domain.universe import Universe
+from releases.engine.estimation.level_rows import Ways
 from releases.engine.estimation.marginals import compiled_kernels
 from releases.engine.estimation.result import AnyComponent, Distribution, MixtureComponent, TreeComponent
 from releases.engine.noise.randomness import Randomness
@@ -56,29 +60,63 @@ def mend(universe: Universe, distribution: Distribution, bins: Bins, rng: Random
         distribution: that the rows were made from.
         bins: of each attribute, row by row.
     """
-    combinations = [each for each in universe.impossible if set(each.names) <= set(bins)]
-    if not combinations:
+    universe = universe.project(name for name in universe.names if name in bins)
+    if not universe.is_limited:
         return
-    named = named_bins(combinations, universe.attributes)
+    home = {name: each for each in distribution.components for name in each.names}
+    laws: dict[str, _Law] = {name: partial(_given_others, home[name], name, bins) for name in bins}
     rows = len(next(iter(bins.values())))
+    levels = [Ways.of(each) for each in universe.hierarchies]
+    for each in levels:
+        _fit_levels(each, laws, bins, rng)
+    named = named_bins(universe.impossible, universe.attributes)
     broken = np.flatnonzero(is_impossible(named, bins, rows))
     if not broken.size:
         return
     columns = [name for name in bins if any(name in each for each in named)]
     sizes = {name: universe[name].size for name in columns}
-    home = {name: each for each in distribution.components for name in each.names}
-    laws: dict[str, _Law] = {name: partial(_given_others, home[name], name, bins) for name in columns}
     step = max(1, min(_MOST_ROWS, _WORKED_ON // sum(sizes.values())))
     clean = np.setdiff1d(np.arange(rows), broken, assume_unique=True)
     for first in range(0, broken.size, step):
         some = broken[first : first + step]
-        left = some[~_move_one_value(named, sizes, laws, bins, some, rng)]
+        left = some[~_move_one_value(named, levels, sizes, laws, bins, some, rng)]
         if left.size:
-            spare = possible_row(combinations, universe.attributes)
+            spare = universe.possible_row
             assert spare is not None
-            _take_values(columns, bins, left, clean, spare, rng)
-    if compiled_kernels():
-        _settle(universe, distribution, named, columns, bins, rng)
+            joined = [name for each in levels if set(each.names) & set(columns) for name in each.names]
+            _take_values(list(dict.fromkeys([*columns, *joined])), bins, left, clean, spare, rng)
+    free = [name for name in columns if not any(name in each.names for each in levels)]
+    if free and compiled_kernels():
+        _settle(universe, distribution, named, free, bins, rng)
+
+
+def _fit_levels(ways: Ways, laws: Mapping[str, _Law], bins: Bins, rng: Randomness) -> None:
+    """Give every row one of the ways of a hierarchy, in place, from its coarsest column to its finest."""
+    broken = np.flatnonzero(ways.places(bins) < 0)
+    step = max(1, min(_MOST_ROWS, _WORKED_ON // max(each.size for each in ways.steps)))
+    for first in range(0, broken.size, step):
+        some = broken[first : first + step]
+        place = np.zeros(some.size, dtype=np.int64)
+        for each in ways.steps:
+            own = bins[each.name][some]
+            at = each.after(place, own)
+            lost = np.flatnonzero(at < 0)
+            if lost.size:
+                weights = np.where(each.allowed(place[lost]), laws[each.name](some[lost]) + _LEAST, 0.0)
+                own[lost] = _drawn(weights, rng)
+                bins[each.name][some] = own
+                at = each.after(place, own)
+            place = at
+
+
+def _drawn(weights: NDArray[np.float64], rng: Randomness) -> NDArray[np.int64]:
+    """Of each line of weights, some of them above 0, the place of one with probability in proportion to it."""
+    sums = np.cumsum(weights, axis=1)
+    reach = sums[:, -1] * (rng.words(len(sums)) / 2.0**64)
+    # Past the end once in 2^53 draws, by rounding.
+    last = weights.shape[1] - 1 - np.argmax(weights[:, ::-1] > 0, axis=1)
+    drawn: NDArray[np.int64] = np.minimum((sums <= reach[:, None]).sum(axis=1), last)
+    return drawn
 
 
 def _settle(
@@ -184,6 +222,7 @@ def _excess(pair: Universe, distribution: Distribution, bins: Bins) -> NDArray[n
 
 def _move_one_value(
     named: Named,
+    levels: Sequence[Ways],
     sizes: Mapping[str, int],
     laws: Mapping[str, _Law],
     bins: Bins,
@@ -195,6 +234,9 @@ def _move_one_value(
     weights = []
     for name in sizes:
         allowed = _allowed(named, name, sizes[name], here)
+        for each in levels:
+            if name in each.names:
+                allowed &= each.beside_others(name, {other: bins[other][some] for other in each.names})
         # Only the values that are allowed have a weight, and each of them some.
         weights.append(np.where(allowed, laws[name](some) + _LEAST, 0.0))
     sums = np.cumsum(np.concatenate(weights, axis=1), axis=1)

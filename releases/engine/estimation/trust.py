@@ -254,8 +254,9 @@ class _Making:
         groups = enumerate(linked(given.distribution))
         self.groups = {name: number for number, names in groups for name in names}
         # Columns of a combination that cannot occur are not independent in rows.
-        for each in given.universe.impossible:
-            joined = {self.groups[name] for name in each.names}
+        limits = [each.names for each in given.universe.impossible]
+        for names in (*limits, *(each.names for each in given.universe.hierarchies)):
+            joined = {self.groups[name] for name in names}
             self.groups |= {name: min(joined) for name, group in self.groups.items() if group in joined}
         ends = [(float(each.lower.sum()), float(each.upper.sum())) for each in self.tables]
         self.total = max((low for low, _ in ends), default=0.0), min((high for _, high in ends), default=np.inf)

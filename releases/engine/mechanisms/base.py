@@ -19,7 +19,6 @@ from typing import Any, ClassVar, TypeVar
 
 from releases.engine.accounting.events import Event
 from releases.engine.bounds.accuracy import Bound, check_beta
-from releases.engine.domain.impossible import possible_row
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP, decimal_text, privacy_budget
 from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
@@ -233,6 +232,7 @@ class Consistency(Enum):
     OWN_NOISE: no, for each answer has noise of its own.
     NOISY_CELLS: each answer is a sum of the same noisy cells, so they agree until one below 0 is shown as 0.
     MADE_TO_AGREE: each answer has noise of its own, and all were made to agree, until one below 0 is shown as 0.
+    LEVELS_MADE_TO_AGREE: the same, and tables over a column add up to those over its levels.
     ONE_TABLE: each answer is read off one table of expected counts, so they agree except for rounding.
     PAID_NOISE: no, for a paid answer has noise of its own and a free one is read off what was public at the time.
     """
@@ -240,6 +240,7 @@ class Consistency(Enum):
     OWN_NOISE = "own noise"
     NOISY_CELLS = "noisy cells"
     MADE_TO_AGREE = "made to agree"
+    LEVELS_MADE_TO_AGREE = "levels made to agree"
     ONE_TABLE = "one table"
     PAID_NOISE = "paid noise"
 
@@ -320,7 +321,7 @@ class Mechanism(ABC):
             return infeasible(request, f"It answers {self._answers_in_words()}.")
         if schema.total_is_public and not workload.tells_rows_apart:
             return infeasible(request, PUBLIC_ALREADY)
-        if possible_row(schema.universe.impossible, schema.universe.attributes) is None:
+        if schema.universe.possible_row is None:
             return infeasible(request, NOTHING_POSSIBLE)
         try:
             plan = self._plan(request)

@@ -56,11 +56,10 @@ from releases.engine.mechanisms.base import (
 from releases.engine.mechanisms.marginal_fit.common import BYTES_EACH, TOO_NOISY, fit_seconds, usable_allowance
 from releases.engine.mechanisms.mixed_squares import matrix_of
 from releases.engine.mechanisms.queries import (
-    AGREEING,
-    OWN_NOISE,
     TOGETHER,
     Agreement,
     AnswersPlan,
+    answers_in_words,
     consistency_of,
     described_parts,
     narrower,
@@ -140,7 +139,7 @@ class GaussianCumulative(Mechanism):
             parameters={
                 "standard deviation of an answer": f"at most {max(deviations):.4g}",
                 "rho": decimal_text(rho),
-                "answers": OWN_NOISE if together is None else AGREEING,
+                "answers": answers_in_words(together),
                 **({"synthetic rows": "fitted to the answers; no bound is proved for them"} if parts else {}),
                 **GaussianNoise(rho=rho, l2_sensitivity_squared=1).beside(request.budget),
             },

@@ -45,7 +45,7 @@ from releases.engine.mechanisms.base import (
 )
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts, marginal
-from releases.engine.tables.possible import clear_impossible, only_possible
+from releases.engine.tables.possible import clear_impossible, clear_outside_levels, only_possible
 from releases.engine.workload.queries import Count, Family, Marginal, Sensitivity, Workload
 
 
@@ -60,6 +60,7 @@ class NoisyHistogramPlan(Plan):
         noisy = noisy + self.noise.draw(noisy.shape, rng)
         # No counted row is there, which is public: noise on less of what an answer sums only brings it nearer.
         clear_impossible(self.schema.universe, noisy, self.schema.universe.left_out)
+        clear_outside_levels(self.schema.universe, noisy)
         progress("Answering", 0.6)
         return self._answer(noisy, self.public_rows(counts))
 

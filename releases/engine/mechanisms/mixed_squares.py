@@ -24,7 +24,7 @@ those left as they are too: all intervals share one β.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, reduce
 from math import prod, sqrt
 from typing import Protocol
@@ -230,28 +230,72 @@ def _factors(
 def _half_widths(squares: MixedSquares, beta: float) -> tuple[float, ...]:
     share = beta / squares.workload.size
     cells = [family.cells(squares.workload.universe) for family in squares.workload.families]
-    variances, of_draw = np.unique(squares.variances_of_draws, return_inverse=True)
-    numbers = np.bincount(of_draw).astype(np.float64)
-    found = []
-    for factors in np.split(squares.factors, np.cumsum(cells)[:-1]):
-        deviations = np.sqrt(factors**2 @ squares.variances_of_draws)
+    variances = squares.variances_of_draws
+    errors = (
+        RoundedErrors.of(factors, variances, np.ones(variances.size))
+        for factors in np.split(squares.factors, np.cumsum(cells)[:-1])
+    )
+    return tuple(each.half_width(law=squares.law, beta=share) for each in errors)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RoundedErrors:
+    """The errors of some answers, by rounded factors, and the rest: as at the head of this file.
+
+    Attributes:
+        errors: different ones, the one of the largest deviation first.
+        rest: of each of them.
+    """
+
+    errors: tuple[Combination, ...]
+    rest: Combination
+
+    @staticmethod
+    def of(factors: Floats, variances_of_draws: Floats, many: Floats) -> RoundedErrors:
+        """
+        Args:
+            factors: of each answer a line, of each kind of draw a column.
+            variances_of_draws: of each kind.
+            many: how many draws of each kind there are.
+        """
+        variances, of_draw = np.unique(variances_of_draws, return_inverse=True)
+        numbers = np.bincount(of_draw, weights=many).astype(np.float64)
+        deviations = np.sqrt(factors**2 @ (many * variances_of_draws))
         step = 2 * _REST * float(deviations.min()) / sqrt(float(numbers @ variances))
-        half = np.full(variances.size, step / 2)
-        rest = Combination(factors=half, variances=variances, numbers=numbers)
         rounded = np.rint(np.abs(factors) / step).astype(np.int64) * variances.size + of_draw
-        widest, seen = 0.0, set()
+        found: dict[tuple[bytes, bytes], Combination] = {}
         for line in rounded[np.argsort(-deviations)]:
-            kinds, counts = np.unique(line[line >= variances.size], return_counts=True)
-            if (key := (kinds.tobytes(), counts.tobytes())) in seen:
-                continue
-            seen.add(key)
-            error = Combination(
-                factors=(kinds // variances.size) * step,
-                variances=variances[kinds % variances.size],
-                numbers=counts.astype(np.float64),
-            )
+            kept = line >= variances.size
+            kinds, kind_of = np.unique(line[kept], return_inverse=True)
+            counts = np.bincount(kind_of, weights=many[kept]).astype(np.float64)
+            if (key := (kinds.tobytes(), counts.tobytes())) not in found:
+                found[key] = Combination(
+                    factors=(kinds // variances.size) * step,
+                    variances=variances[kinds % variances.size],
+                    numbers=counts,
+                )
+        rest = Combination(factors=np.full(variances.size, step / 2), variances=variances, numbers=numbers)
+        return RoundedErrors(errors=tuple(found.values()), rest=rest)
+
+    @property
+    def key(self) -> bytes:
+        """The same for the same errors."""
+        every = (np.concatenate([e.factors, e.variances, e.numbers]) for e in (*self.errors, self.rest))
+        return np.concatenate(list(every)).tobytes()
+
+    def scaled(self, unit: float) -> RoundedErrors:
+        """The same where every variance is so many times as large."""
+        errors, rest = (
+            (replace(each, variances=each.variances * unit) for each in some) for some in (self.errors, (self.rest,))
+        )
+        return RoundedErrors(errors=tuple(errors), rest=next(rest))
+
+    def half_width(self, *, law: SummandLaw, beta: float) -> float:
+        """What each of the errors is within with probability 1 - beta."""
+        widest = 0.0
+        for error in self.errors:
             # The quick bound is never narrower: where it is within the widest, so is the exact one.
-            if quick_quantile(error, law=squares.law, beta=share * (1 - _REST)) > widest:
-                widest = max(widest, combination_quantile(error, law=squares.law, beta=share * (1 - _REST)))
-        found.append((widest + quick_quantile(rest, law=squares.law, beta=share * _REST)) * _ROUNDED_UP)
-    return tuple(found)
+            if quick_quantile(error, law=law, beta=beta * (1 - _REST)) > widest:
+                found = combination_quantile(error, law=law, beta=beta * (1 - _REST), least=widest)
+                widest = max(widest, found)
+        return (widest + quick_quantile(self.rest, law=law, beta=beta * _REST)) * _ROUNDED_UP

@@ -58,6 +58,7 @@ from releases.engine.mechanisms.base import (
     register,
 )
 from releases.engine.mechanisms.least_squares import LeastSquares
+from releases.engine.mechanisms.level_squares import LevelSquares
 from releases.engine.mechanisms.marginal_fit.common import BYTES_EACH, fit_parts, fit_seconds, within
 from releases.engine.mechanisms.mixed_squares import Measuring, MixedSquares
 from releases.engine.noise.randomness import Randomness
@@ -87,13 +88,14 @@ TOGETHER = Option(
 _MOST_TRIED = 100
 OWN_NOISE = "with the noise they got, 0 where that is below 0: the bound is theirs"
 AGREEING = "made to agree with one another, 0 where they are below 0: the bound is theirs"
+AGREEING_LEVELS = "made to agree with one another and over levels, 0 where they are below 0: the bound is theirs"
 _NOT_TABLES = (
     "Only whole tables, running totals and counts that share columns, and not too many, can be made to agree. "
     "Choose no there."
 )
 _LITTLE_NOISE = "With so little noise the bound of answers that agree is not proved. Choose no there."
 #: How the answers of a release are made to agree.
-Agreement: TypeAlias = LeastSquares | MixedSquares
+Agreement: TypeAlias = LeastSquares | LevelSquares | MixedSquares
 #: Weights whose noise is said one by one; of more, the least and the greatest.
 _MAX_SAID = 6
 
@@ -144,7 +146,7 @@ def plan_noisy_queries(
         events=(noise.weighted_event if workload.is_weighted else noise.event,),
         parameters={
             **(_weighted_parameters(noise, weights) if workload.is_weighted else noise.parameters),
-            "answers": OWN_NOISE if together is None else AGREEING,
+            "answers": answers_in_words(together),
             **({"synthetic rows": "fitted to the answers; no bound is proved for them"} if parts else {}),
             **noise.beside(request.budget),
         },
@@ -202,8 +204,9 @@ def _agreement(
     # What weights did is in the variances.
     workload = replace(workload, families=tuple(map(unweighted, workload.families)))
     if not any(measuring) and all(isinstance(family, Marginal) for family in workload.families):
-        together = LeastSquares(workload=workload, law=law, variances=variances)
-        can_combine = LeastSquares.can_combine(workload)
+        kind = LevelSquares if LevelSquares.can_combine(workload) else LeastSquares
+        together = kind(workload=workload, law=law, variances=variances)
+        can_combine = kind.can_combine(workload)
     else:
         together = MixedSquares(workload=workload, law=law, variances=variances, measuring=measuring)
         can_combine = bool(measuring) and together.can_combine
@@ -218,9 +221,17 @@ def said_of(together: Agreement) -> tuple[str, str]:
     return module.FORMULA, module.SOURCE
 
 
+def answers_in_words(together: Agreement | None) -> str:
+    """What was done with the noisy answers."""
+    if together is None:
+        return OWN_NOISE
+    return AGREEING_LEVELS if isinstance(together, LevelSquares) else AGREEING
+
+
 def consistency_of(parameters: Mapping[str, str]) -> Consistency:
     """That of a release whose answers have noise of their own or were made to agree, as its parameters say."""
-    return Consistency.MADE_TO_AGREE if parameters.get("answers") == AGREEING else Consistency.OWN_NOISE
+    known = {AGREEING: Consistency.MADE_TO_AGREE, AGREEING_LEVELS: Consistency.LEVELS_MADE_TO_AGREE}
+    return known.get(parameters.get("answers", ""), Consistency.OWN_NOISE)
 
 
 def _weighted_parameters(noise: Noise, weights: Sequence[int]) -> dict[str, str]:

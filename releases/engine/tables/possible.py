@@ -57,27 +57,40 @@ def clear_impossible(
         turned[np.ix_(*places.values())] = 0
 
 
+def clear_outside_levels(universe: Universe, table: NDArray[np.float64] | NDArray[np.int64]) -> None:
+    """Set the cells of a table over the universe to 0, in place, whose bins are none of the ways of a hierarchy."""
+    for each in universe.hierarchies:
+        is_outside = np.ones([attribute.size for attribute in each.attributes], dtype=bool)
+        is_outside[tuple(np.array(each.ways, dtype=np.int64).reshape(-1, is_outside.ndim).T)] = False
+        np.moveaxis(table, universe.axes(each.names), range(is_outside.ndim))[is_outside] = 0
+
+
 def only_possible(universe: Universe, weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Weights over the universe as they are in possible cells, and 0 in the others; even ones where none is left.
 
     Between possible cells ratios stay what they are: it is the distribution given that no combination of the universe
     occurs.
     """
-    if not universe.impossible:
+    if not universe.is_limited:
         return weights
     kept = weights.copy()
-    clear_impossible(universe, kept, universe.impossible)
+    _clear(universe, kept)
     if not kept.any():
         kept = np.ones_like(weights)
-        clear_impossible(universe, kept, universe.impossible)
+        _clear(universe, kept)
     return kept
+
+
+def _clear(universe: Universe, table: NDArray[np.float64]) -> None:
+    clear_impossible(universe, table, universe.impossible)
+    clear_outside_levels(universe, table)
 
 
 def nearest_possible(universe: Universe, table: NDArray[np.float64]) -> NDArray[np.float64]:
     """The table over possible cells that is nearest in Kullback-Leibler divergence and has, as far as these cells
     allow, the sums over each column that the given one has: iterative proportional fitting (Deming and Stephan 1940).
     """
-    if not universe.impossible:
+    if not universe.is_limited:
         return table
     kept = only_possible(universe, table)
     others = [tuple(other for other in range(table.ndim) if other != axis) for axis in range(table.ndim)]

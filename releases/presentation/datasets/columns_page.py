@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from releases.engine.domain.columns import AttributeKind
+from releases.engine.domain.levels import levels_in_words
 from releases.engine.domain.universe import Universe
 from releases.forms.bulk_columns import Problem
 from releases.forms.columns import ColumnForm, DescriptionForm
@@ -74,6 +75,7 @@ class DeclaredUniverse:
     Attributes:
         columns, cells: how many, with the noun.
         dropping: columns without whose value a row does not count; empty where there are none.
+        levels: which columns are levels of others, a sentence each.
         bins: of the columns that have some; `has_few_bins` where all are shown at once.
         fits: what its size means for each mechanism, and `fitting`, how many can hold it, in a sentence.
     """
@@ -81,6 +83,7 @@ class DeclaredUniverse:
     columns: str
     cells: str
     dropping: str
+    levels: Sequence[str]
     bins: tuple[BinsRead, ...]
     has_few_bins: bool
     fits: Sequence[universe_size.Fits]
@@ -103,6 +106,7 @@ def declared_universe(universe: Universe, fits: Sequence[universe_size.Fits]) ->
         + (f", {apart} of them with one value a person," if apart < number else ""),
         cells=f"{'at most ' if apart < number else ''}{cells} cell{'' if size == 1 else 's'}",
         dropping=", ".join(dropping[:_MAX_DROPPING]) + (", …" if len(dropping) > _MAX_DROPPING else ""),
+        levels=levels_in_words(universe.hierarchies),
         bins=bins,
         has_few_bins=len(bins) <= MAX_OPEN,
         fits=fits,

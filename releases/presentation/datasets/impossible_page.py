@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from releases.engine.domain.levels import levels_in_words
 from releases.engine.domain.universe import Universe
 from releases.forms.impossible import MAX_CHOSEN
 
@@ -36,11 +37,13 @@ class ImpossiblePage:
     """What is declared, and what is chosen so far of one more.
 
     Attributes:
+        levels: which columns are levels of others, a sentence each.
         names: the chosen columns.
         is_short: fewer than two were chosen.
     """
 
     declared: Sequence[Declared]
+    levels: Sequence[str]
     menus: Sequence[ColumnMenu]
     names: Sequence[str]
     is_short: bool
@@ -61,6 +64,7 @@ def impossible_page(universe: Universe, names: Sequence[str], *, is_sent: bool) 
             Declared(words=each.in_words(), json=json.dumps(each.to_json(), sort_keys=True))
             for each in universe.impossible
         ],
+        levels=levels_in_words(universe.hierarchies),
         menus=[_menu(universe, place, [*names, *[""] * MAX_CHOSEN][place]) for place in range(MAX_CHOSEN)],
         names=names,
         is_short=is_sent and len(names) < 2,

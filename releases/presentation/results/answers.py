@@ -48,6 +48,8 @@ _TOTALS: dict[Consistency | None, str] = {
     "total, except where a count that came out below 0 is shown as 0.",
     Consistency.MADE_TO_AGREE: "The counts were made to agree, so tables of one release add up to the same total, "
     "except where a count that came out below 0 is shown as 0.",
+    Consistency.LEVELS_MADE_TO_AGREE: "The counts were made to agree: tables of one release add up to the same total, "
+    "and a table over a column to those over its levels, except where a count that came out below 0 is shown as 0.",
     Consistency.ONE_TABLE: "All counts are read off one estimated table, so tables of one release add up to the same "
     "total, except for rounding.",
     Consistency.PAID_NOISE: "A free answer was read off what was public at the time, and only a paid one has noise of "
@@ -249,7 +251,13 @@ def answers_table(
         if arrangement.only
         else "",
         added=added_up(parts, wish.add, whole=whole, unit=counted.many, is_proved=is_proved),
-        details=_details(receipt, counted, has_shares=whole is not None, has_synthetic=has_synthetic),
+        details=_details(
+            receipt,
+            counted,
+            has_shares=whole is not None,
+            has_synthetic=has_synthetic,
+            has_levels=bool(universe.hierarchies),
+        ),
         counted=counted.many,
     )
 
@@ -278,7 +286,9 @@ def _whole(folder: Path, receipt: dict[str, Any], first: int, cells: int) -> Who
     return Whole.of(stored["estimate"], stored["lower"], stored["upper"], rows=rows)
 
 
-def _details(receipt: dict[str, Any], counted: Counted, *, has_shares: bool, has_synthetic: bool) -> str:
+def _details(
+    receipt: dict[str, Any], counted: Counted, *, has_shares: bool, has_synthetic: bool, has_levels: bool
+) -> str:
     """How shares, synthetic counts and totals are to be read."""
     sentences = []
     if has_shares:
@@ -291,7 +301,13 @@ def _details(receipt: dict[str, Any], counted: Counted, *, has_shares: bool, has
         sentences.append(f"“Synthetic” is the count in the synthetic rows{scaled}.")
         sentences.append("“Outside” marks one that is not between the two bounds.")
     used = receipt["mechanism"]
-    sentences.append(_TOTALS.get(mechanism(used["name"]).consistency_under(used["parameters"]), ""))
+    described = mechanism(used["name"])
+    consistency = described.consistency_under(used["parameters"])
+    sentences.append(_TOTALS.get(consistency, ""))
+    # A level of a noisy cell is public, so sums of the cells of all columns add up.
+    adds_up = consistency is Consistency.NOISY_CELLS and described.joins_all_columns
+    if has_levels and not adds_up and consistency not in (None, Consistency.LEVELS_MADE_TO_AGREE):
+        sentences.append("What a table over a column adds up to can differ from a table over its level.")
     return " ".join(filter(None, sentences))
 
 

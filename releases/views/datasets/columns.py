@@ -19,7 +19,7 @@ from releases.display.error_messages import in_words
 from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
-from releases.forms.bulk_columns import PastedColumnsForm, Problem, Row, SeveralColumnsForm, typed_rows
+from releases.forms.bulk_columns import LevelsForm, PastedColumnsForm, Problem, Row, SeveralColumnsForm, typed_rows
 from releases.forms.codebooks import CodebookForm, codebook_of, schema_from_codebook
 from releases.forms.columns import (
     ColumnFormSet,
@@ -82,6 +82,8 @@ def columns(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         return _several(request, dataset, button)
     if button.given["fill_in"]:
         return _block(request, dataset, button)
+    if button.given["levels"]:
+        return _levels(request, dataset, button)
     return _pasted(request, dataset, button) if button.is_pasted else _typed(request, dataset, button)
 
 
@@ -198,6 +200,16 @@ def _block(request: HttpRequest, dataset: Dataset, button: ColumnsButtonForm) ->
     return _filled_page(request, dataset, button, rows, names, problems, several=several, pasting=shown)
 
 
+def _levels(request: HttpRequest, dataset: Dataset, button: ColumnsButtonForm) -> HttpResponse:
+    """Fill in a column for each level of an uploaded lookup table; nothing is stored."""
+    levels = LevelsForm(request.POST, request.FILES)
+    rows, names, problems = levels.filled(typed_rows(ColumnFormSet(request.POST, request.FILES)))
+    several, pasting = SeveralColumnsForm(request.POST).as_typed(), PastedColumnsForm(request.POST)
+    return _filled_page(
+        request, dataset, button, rows, names, problems, several=several, pasting=pasting, opens_levels=bool(problems)
+    )
+
+
 def _filled_page(
     request: HttpRequest,
     dataset: Dataset,
@@ -238,6 +250,7 @@ def _page(
         "is_long": len(formset) > MAX_OPEN,
         "several": several or SeveralColumnsForm(),
         "pasting": PastedColumnsForm(),
+        "levels": LevelsForm(),
         "declared": declared_universe(universe, _fits(universe)) if universe is not None else None,
         "releases_made": dataset.releases.exclude(state=ReleaseState.DRAFT).count(),
         "too_many": len(dataset.columns) > MAX_FORM_COLUMNS,

@@ -1,5 +1,8 @@
 """Columns that are made from others: declared by form and by codebook, and shown wherever the declaration is."""
 
+import json
+import re
+
 import numpy as np
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -7,11 +10,12 @@ from django.urls import reverse
 
 from releases import services
 from releases.engine.errors import InvalidInput
+from releases.forms.codebooks import codebook_of, schema_from_codebook
 from releases.models import Release
 from releases.publication import files
 from releases.services.release_inputs import Refusal
 from tests.web.datasets.conftest import filled
-from tests.web.pages import field_value, words
+from tests.web.pages import body, chosen, field_value, words
 
 ADULT = {"name": "adult", "kind": "categorical", "values": "true, false", "made": "1", "formula": "age >= 18"}
 READ = [{"name": "person"}, {"name": "age", "kind": "integer", "values": "0, 18, 110"}, {"name": "sex"}]
@@ -19,7 +23,11 @@ READ = [{"name": "person"}, {"name": "age", "kind": "integer", "values": "0, 18,
 
 @pytest.fixture
 def send(fresh, as_, alice):
-    return lambda *made: as_(alice).post(reverse("columns", args=[fresh.pk]), filled(*READ, *made))
+    def sent(*made, file=None, **more):
+        more |= {"levels-file": file} if file is not None else {}
+        return as_(alice).post(reverse("columns", args=[fresh.pk]), filled(*READ, *made, **more))
+
+    return sent
 
 
 def table(*lines):
@@ -70,6 +78,66 @@ def test_what_is_wrong_with_a_lookup_table_is_said(send):
         assert said in words(send({**ADULT, "values": "a", "formula": "recode(sex, {})", "lookup": table(*lines)}))
 
 
+LEVELS = ["sex,kind,all", "f,woman,people", " m , man ,people", "", '"x, y",man,people']
+
+
+def test_a_lookup_table_of_several_columns_fills_in_its_levels_and_declares_nothing(send, fresh, as_, alice):
+    """What the page then holds is declared as it is."""
+    typed = [{**ADULT, "name": "all", "formula": "old"}, {"made": "1", "name": "", "formula": "half a form"}]
+    page = send(*typed, {"made": "1", "name": ""}, levels="1", file=table(*LEVELS))
+    assert page.status_code == 200
+    assert "Filled in for 3 columns: sex, kind, all. Nothing is stored until you declare." in words(page)
+    # A browser would else refuse to declare without a second file.
+    assert re.search(r"<input[^>]*levels-file[^>]*>", body(page))[0].count("required") == 0
+    fresh.refresh_from_db()
+    assert fresh.declared is None
+    fields = ("name", "kind", "values", "outside", "catch_all", "formula", "made")
+    shown = [{each: shown_in(page, f"form-{row}-{each}") for each in fields} for row in (2, 4, 5)]
+    rest = {"kind": "categorical", "outside": "category", "catch_all": "other", "made": "1"}
+    kinds = 'recode([sex], {"f": "woman", "m": "man", "x, y": "man"}, "other")'
+    everybody = 'recode([sex], {"f": "people", "m": "people", "x, y": "people"}, "other")'
+    assert shown[0]["kind"] == "categorical"
+    assert shown[0]["values"].split("\n") == ["f", "m", "x, y"]
+    assert shown[1] == {"name": "kind", "values": "woman\nman\nother", "formula": kinds, **rest}
+    assert shown[2] == {"name": "all", "values": "people\nother", "formula": everybody, **rest}
+    assert shown_in(page, "form-3-formula") == "half a form"
+    sex, *made = shown
+    sent = as_(alice).post(reverse("columns", args=[fresh.pk]), filled(READ[0], READ[1], {**sex, "made": ""}, *made))
+    assert sent.status_code == 302, words(sent)
+    fresh.refresh_from_db()
+    (found,) = fresh.universe.hierarchies
+    assert found.levels == (("kind", "all"), ("sex", "kind"))
+    # The codebook that is written of it says the same.
+    written = codebook_of(fresh, fresh.universe, fresh.column_notes)
+    assert schema_from_codebook(json.loads(written))[0].universe.hierarchies == fresh.universe.hierarchies
+
+
+def shown_in(page, name):
+    return (chosen if name.endswith(("-kind", "-outside")) else field_value)(page, name) or ""
+
+
+def test_what_is_wrong_with_a_table_of_levels_is_said_with_its_line_and_nothing_typed_is_lost(send):
+    for lines, said in (
+        (["sex", "f"], "lookup table: 'line 1' must name a column of the table and, behind it, one level or more"),
+        (["town,kind", "f,a"], "lookup table, line 1: 'town' must be a column of the table"),
+        (["sex,age", "f,a"], "lookup table, line 1: 'age' is a column of the table; a level needs another name"),
+        (["sex,kind,kind", "f,a,b"], "lookup table, line 1: 'kind' is there twice"),
+        (["sex,", "f,a"], "lookup table, line 1: nothing is given; must be printable text: the name of a level"),
+        (["sex,kind", "f,a", "m"], "lookup table: 'line 3' has 1 cells; each line must have 2, as line 1 has"),
+        (["sex,kind", "f,a", "m,"], "line 3: nothing is given; must be printable text: the kind"),
+        (["sex,kind", "f,a\0b"], "line 2: 'a\\x00b' must be printable text: the kind"),
+        (["sex,kind,all", "f,a,b", "m,a,b", "f,a,c"], "lookup table: 'f' is there twice, and differs in line 4"),
+        (["sex,kind"], "lookup table: 'the file' must have a line with names, and lines of cells below it"),
+        (["sex,kind", "f,a" * 200_000], "must be at most 500,000 bytes"),
+        (["sex,kind", *(f"{each},a" for each in range(20_001))], "'more than 20,000 lines' must be at most 20,000"),
+    ):
+        page = send({**ADULT, "formula": "half a form"}, levels="1", file=table(*lines))
+        assert page.status_code == 400
+        assert said in words(page), words(page)[:600]
+        assert field_value(page, "form-3-formula") == "half a form"
+    assert "lookup table: nothing is given; must be chosen" in words(send(levels="1"))
+
+
 def test_a_table_in_a_database_is_checked_for_the_columns_that_formulas_read(fresh):
     column = {"name": "adult", "type": "categorical", "categories": ["true"], "formula": "age >= 18"}
     column["reads"] = [{"name": "age", "type": "integer"}]
@@ -104,3 +172,34 @@ def test_a_release_of_a_made_column_counts_and_says_how_it_was_made(make_dataset
     services.datasets.declare_universe(dataset=dataset, columns=columns)
     with pytest.raises(Refusal, match="The columns have changed since this release"):
         services.release_inputs.certifiable(Release.objects.get(pk=release.pk))
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "agree", "said"),
+    [
+        ("laplace-queries", "yes", "and a table over a column to those over its levels, except"),
+        ("laplace-queries", "no", "What a table over a column adds up to can differ from a table over its level."),
+        ("laplace-histogram", None, "All counts are sums of the same noisy cells"),
+    ],
+)
+def test_a_release_says_what_its_levels_are_and_whether_their_tables_add_up(
+    mechanism, agree, said, make_dataset, make_draft, carry_out, as_, alice
+):
+    rows = b"x,,\n" * 40 + b"y,,\n" * 25 + b"z,,\n" * 10
+    dataset = make_dataset(content=b"town,age,sex\n" + rows, epsilon="100")
+    region = {"name": "region", "type": "categorical", "categories": ["north", "south"]}
+    region["formula"] = 'recode(town, {"x": "north", "y": "north", "z": "south"})'
+    columns = [{"name": "town", "type": "categorical", "categories": ["x", "y", "z"]}, region]
+    services.datasets.declare_universe(dataset=dataset, columns=columns)
+    options = {"agree": agree} if agree else {}
+    asked = [{"marginal": ["town"]}, {"marginal": ["region"]}]
+    release = carry_out(make_draft(dataset, *asked, epsilon="10", mechanism=mechanism, options=options))
+    receipt = release.result["receipt"]
+    assert "region is a level of town: each bin of town is within one bin of region." in receipt["rules_in_words"]
+    answers = files.read_answers(files.folder_of(release))["estimate"].to_pylist()
+    if agree != "no":
+        assert answers[0] + answers[1] == pytest.approx(answers[3])
+        assert answers[2] == pytest.approx(answers[4])
+    page = words(as_(alice).get(reverse("release_detail", args=[release.pk])))
+    assert said in page
+    assert page.count("can differ from a table over its level") == (agree == "no")

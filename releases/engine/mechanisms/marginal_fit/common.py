@@ -216,7 +216,7 @@ def _possible(part: Part, weights: NDArray[np.float64], rows: float) -> NDArray[
     The fitted tables are kept as far as such cells allow: these are scaled to one table after the other (Deming and
     Stephan 1940), so what comes out is the nearest to the fit in Kullback-Leibler divergence.
     """
-    if not part.universe.impossible:
+    if not part.universe.is_limited:
         return weights
     tree = marginal_tree(part.universe.shape, part.largest)
     wanted = [
@@ -319,7 +319,7 @@ def _seconds(part: Part) -> float:
     if part.cliques:
         return min(_USUAL_PASSES, _clique_passes(part)) * _pass_over_cliques(part)
     cells = part.universe.size + 4 * part.tree.cells
-    scaling = max(len(part.largest), _SHARE_OF_SCALING * most_passes(part.cells)) if part.universe.impossible else 0
+    scaling = max(len(part.largest), _SHARE_OF_SCALING * most_passes(part.cells)) if part.universe.is_limited else 0
     return (_DEFAULT_SHARE * most_passes(cells) + scaling) * (cells * _SECONDS_EACH + 1e-4)
 
 

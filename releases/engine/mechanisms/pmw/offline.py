@@ -322,7 +322,7 @@ class Known:
         self.tree: MarginalTree = marginal_tree(part.universe.shape, part.largest)
         self.rows, self.spread = rows, spread
         self.weights = only_possible(part.universe, np.full(part.universe.shape, rows / part.universe.size))
-        self.weights *= rows / float(self.weights.sum()) if part.universe.impossible else 1.0
+        self.weights *= rows / float(self.weights.sum()) if part.universe.is_limited else 1.0
         self.measured: dict[int, NDArray[np.int64]] = {}
         self._answers = self.tree.answer_vector(self.weights)
 

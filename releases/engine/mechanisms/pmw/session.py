@@ -136,7 +136,7 @@ class Session:
     def __post_init__(self) -> None:
         # No more than ln|X| from any distribution over possible cells, which is all that the number of updates needs.
         self._weights = only_possible(self.universe, np.full(self.universe.shape, 1.0 / self.universe.size))
-        self._sum = float(self._weights.sum()) if self.universe.impossible else 1.0
+        self._sum = float(self._weights.sum()) if self.universe.is_limited else 1.0
         replayed, self.exchanges = self.exchanges, []
         for exchange in replayed:
             self.record(exchange)
