@@ -238,9 +238,9 @@ class CellCounts(Fitted):
         factors = _listed(self.statistic.compared(self.schema.universe), np.exp(widths))
         return widest, (
             f"For example, if {rows:,} {many} are counted, they are evenly spread over all combinations of the "
-            f"predictors' bins, and {event} in half of each, an odds ratio is too high or too low by at most a factor "
-            f"of {factors}. A rare outcome, bins that few {many} are in, or predictors that go together have wider "
-            "intervals, or none."
+            f"predictors' bins, and half of each have {event}, an odds ratio is too high or too low by at most a "
+            f"factor of {factors}. A rare outcome, bins that few {many} are in, or predictors that go together have "
+            "wider intervals, or none."
         )
 
     def read(self, measured: Measured) -> Reading:

@@ -139,9 +139,9 @@ def fitted(design, having, others):
 
 
 def steps_of(column):
-    """By how much more a ratio is: the power of ten below a fifth of the range."""
-    fifth = (column["edges"][-1] - column["edges"][0]) / 5
-    return next(step for step in (1000, 100, 10, 1) if step <= fifth)
+    """By how much more a ratio is: the power of ten below a quarter of the range."""
+    quarter = (column["edges"][-1] - column["edges"][0]) / 4
+    return next(step for step in (1000, 100, 10, 1) if step <= quarter)
 
 
 def truth_of(predictors, shape, having, others):

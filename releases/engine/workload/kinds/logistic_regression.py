@@ -17,14 +17,14 @@ from releases.engine.workload.kinds.regression import OfPredictors, predictors_n
 from releases.engine.workload.queries import Count, range_label, read_count
 from releases.engine.workload.statistic import Part, columns_named, fields_of, register
 
-#: Of categories a slope takes no more noise, but the bins of all predictors together do.
+#: The noise is that of the counts, however many slopes are read off them; but all intervals hold at once.
 MAX_SLOPES = 20
 #: Counts that all bins of the predictors and the outcome make: each has its own noise.
 MAX_COUNTS = 5_000
 #: A ratio above it counts as it, and one below its inverse as that: noise and rows seldom tell how far beyond it lies.
 LARGEST_RATIO = 10_000
 #: The steps of a number that a ratio is for: the largest power of ten of which its range holds so many.
-_STEPS = 5
+_STEPS = 4
 
 
 @register
@@ -39,7 +39,7 @@ class LogisticRegression(OfPredictors):
     """
 
     kind: ClassVar[str] = "logistic_regression"
-    place: ClassVar[int] = 4
+    place: ClassVar[int] = 5
     bins: tuple[int, ...]
 
     @classmethod
