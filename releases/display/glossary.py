@@ -163,6 +163,12 @@ WORDS = (
         is_ordinary=True,
     ),
     Word(
+        name="odds ratio",
+        meaning="How many times as high the odds of something are for one group as for another. The odds are the share "
+        "that has it, divided by the share that has not: of 3 in 4 they are 3. At 1 both groups have the same odds.",
+        forms=("odds ratios",),
+    ),
+    Word(
         name="paid update",
         meaning="In a live session, a question whose answer does not follow from what is public by then: the table "
         "is asked, with noise. So many are paid for when the session is opened.",

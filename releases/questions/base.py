@@ -95,6 +95,7 @@ class Shape(StrEnum):
     BOUND = "bound"
     ASSOCIATIONS = "associations"
     COEFFICIENTS = "coefficients"
+    ODDS = "odds"
 
 
 class Want(StrEnum):

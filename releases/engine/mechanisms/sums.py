@@ -82,6 +82,7 @@ from releases.engine.mechanisms.base import (
 from releases.engine.noise.discrete import LARGEST_SCALE, discrete_gaussian, discrete_laplace
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts
+from releases.engine.workload.kinds.logistic_regression import LogisticRegression
 from releases.engine.workload.kinds.mean import Mean
 from releases.engine.workload.kinds.regression import Regression
 from releases.engine.workload.kinds.second_moments import SecondMoments
@@ -91,7 +92,7 @@ from releases.engine.workload.kinds.votes import Votes
 from releases.engine.workload.kinds.weighted_count import WeightedCount
 from releases.engine.workload.measurements import Grouped, measurements
 from releases.engine.workload.row_means import PAIR_SHARES, OfMeans
-from releases.engine.workload.row_regression import RegressionSums
+from releases.engine.workload.row_regression import Fitted
 from releases.engine.workload.row_sums import Ballots, Measured, Measurement, OfColumns, Reading, Sharing, within
 from releases.engine.workload.sensitivity import Case, Changes, divided
 
@@ -358,29 +359,22 @@ def _bound_before(noised: Noised, beta: Fraction, source: str) -> Bound | None:
 def _least_rows(noised: Noised) -> int:
     """Of a regression how many rows it needs at least; of others 0."""
     form = noised.measurement
-    return ceil(form.least_rows(noised.variances)) if isinstance(form, RegressionSums) else 0
+    return ceil(form.least_rows(noised.variances)) if isinstance(form, Fitted) else 0
 
 
-def _expectation_of_line(
-    form: RegressionSums, noised: Noised, request: Request, rows: int, source: str
-) -> Bound | None:
-    """What the half widths come to where the columns are evenly spread: an example, for the rows decide it."""
-    found = form.expected(noised.variances, rows=rows, within=noised.law.within, beta=float(request.beta))
+def _expectation_of_fit(form: Fitted, noised: Noised, request: Request, rows: int, source: str) -> Bound | None:
+    """What the intervals come to in an example, for the rows decide it."""
+    found = form.example(noised.variances, rows=rows, within=noised.law.within, beta=float(request.beta))
     if found is None:
         return None
-    widths = tuple(map(float, found.half_widths))
-    (part,) = form.statistic.parts(form.schema.universe)
-    labels = tuple(f"the {row}" for row in part.rows)
-    many = form.schema.counted.many
+    width, says = found
     return Bound(
         beta=request.beta,
-        half_widths=(max(widths),),
+        half_widths=(width,),
         proof=Proof.EXPECTED,
         formula=form.formula(*noised.law.quantile),
         source=source,
-        says=f"For example, if {rows:,} {many} are counted, their values are evenly spread over the declared ranges, "
-        f"and no column depends on another, {within(labels, tuple(map(Fraction, widths)), after='')} Columns that use "
-        "only a part of their range, or go together, have wider intervals, or none.",
+        says=says,
     )
 
 
@@ -389,8 +383,8 @@ def _expectation(noised: Noised, request: Request, source: str) -> Bound | None:
     groups have equally many. There a mean is read off all groups together and may be anywhere in its interval."""
     form, rows = noised.measurement, request.options[EXPECTED_ROWS.name]
     each = form.each if isinstance(form, Grouped) else form
-    if isinstance(form, RegressionSums) and rows is not None:
-        return _expectation_of_line(form, noised, request, int(rows), source)
+    if isinstance(form, Fitted) and rows is not None:
+        return _expectation_of_fit(form, noised, request, int(rows), source)
     if not isinstance(each, OfMeans) or rows is None:
         return None
     fewest, where, formula = int(rows), "", each.formula_foretold()
@@ -478,7 +472,7 @@ class LaplaceNumbers(Mechanism):
     summary = "Adds noise to each sum or count that the answer is read off, in proportion to its range."
     source = "Dwork and Roth, The Algorithmic Foundations of Differential Privacy (2014), Theorem 3.6"
     options = (EXPECTED_ROWS,)
-    answers = (Sum, Mean, Variance, SecondMoments, Regression, Votes, WeightedCount)
+    answers = (Sum, Mean, Variance, SecondMoments, Regression, LogisticRegression, Votes, WeightedCount)
 
     def _plan(self, request: Request) -> Plan:
         law = LaplaceLaw(epsilon=request.budget.epsilon)
@@ -560,7 +554,7 @@ class GaussianNumbers(Mechanism):
     summary = "Adds Gaussian noise to each sum or count that the answer is read off; best when there are several."
     source = "Canonne, Kamath and Steinke, The Discrete Gaussian for Differential Privacy (2020), Theorem 14"
     options = (EXPECTED_ROWS,)
-    answers = (Sum, Mean, Variance, SecondMoments, Regression, Votes, WeightedCount)
+    answers = (Sum, Mean, Variance, SecondMoments, Regression, LogisticRegression, Votes, WeightedCount)
 
     def _plan(self, request: Request) -> Plan:
         if isinstance(request.budget, PureDP):

@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import expit
 
 from releases.engine.errors import InvalidInput
 from releases.engine.estimation.result import Result
@@ -20,6 +22,7 @@ from releases.engine.tables.counts import Rows
 from releases.engine.workload.kinds.categories import Categories
 from releases.engine.workload.kinds.largest_count import LargestCount
 from releases.engine.workload.kinds.largest_error import LargestError
+from releases.engine.workload.kinds.logistic_regression import LARGEST_RATIO, LogisticRegression, step_of
 from releases.engine.workload.kinds.mean import Mean
 from releases.engine.workload.kinds.most_common import MostCommon
 from releases.engine.workload.kinds.quantile import Quantile
@@ -152,6 +155,34 @@ def _coefficients(statistic: Regression, rows: Rows) -> list[Floats]:
     return [np.linalg.lstsq(design, outcome, rcond=None)[0].astype(np.float64)]
 
 
+def _odds(statistic: LogisticRegression, rows: Rows) -> list[Floats]:
+    """Of the rows themselves; a ratio beyond the largest is that."""
+    table = rows.marginal(statistic.attributes).reshape(rows.universe[statistic.outcome].size, -1)
+    having, whole = table[list(statistic.bins)].sum(axis=0), table.sum(axis=0)
+    sizes = [rows.universe[name].size for name in statistic.predictors]
+    columns = []
+    for name, bins in zip(statistic.predictors, np.unravel_index(np.arange(whole.size), sizes), strict=True):
+        each = rows.universe[name]
+        if each.is_numeric:
+            edges, last = np.array(each.edges, dtype=float), 10.0**-each.decimals
+            middles = (edges[:-1] + edges[1:] - np.where(np.arange(len(edges) - 1) < len(edges) - 2, last, 0)) / 2
+            columns.append((middles[bins] - (edges[0] + edges[-1]) / 2) / (step_of(each) * last))
+        else:
+            columns += [(bins == code) * 1.0 for code in range(1, each.size)]
+    design = np.stack([*columns, np.ones(whole.size)], axis=1)
+
+    def misfit(b: Floats) -> tuple[float, Floats]:
+        odds = design @ b
+        slope = design.T @ (whole * expit(odds) - having)
+        return float(whole @ np.logaddexp(0, odds) - having @ odds), slope
+
+    found = minimize(
+        misfit, np.zeros(design.shape[1]), jac=True, method="BFGS", options={"gtol": 1e-7, "maxiter": 2000}
+    )
+    logarithms = np.clip(found.x, -np.log(LARGEST_RATIO), np.log(LARGEST_RATIO))
+    return [np.concatenate([np.exp(logarithms), logarithms])]
+
+
 def _votes(statistic: Votes, rows: Rows) -> list[Floats]:
     totals = np.zeros(len(statistic.attributes))
     code = rows.universe[statistic.attributes[0]].categories.index(statistic.category)
@@ -184,6 +215,7 @@ TRUTHS: dict[type[Statistic], Truth] = {
     WeightedCount: _weighted_counts,
     SecondMoments: _moments,
     Regression: _coefficients,
+    LogisticRegression: _odds,
     Votes: _votes,
     Survey: _survey,
     LargestError: _largest_error,
@@ -379,6 +411,7 @@ HOLDS: dict[type[Statistic], Holds] = {
     Mean: the_numbers_are_inside,
     Variance: the_numbers_are_inside,
     Regression: nothing_is_said_or_it_holds,
+    LogisticRegression: nothing_is_said_or_it_holds,
     LargestError: at_most,
     MostCommon: each_place_is_near_the_best_left,
     LargestCount: the_predicate_is_near_the_best,

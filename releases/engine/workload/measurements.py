@@ -31,12 +31,14 @@ import numpy as np
 from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.domain.schema import Schema
 from releases.engine.tables.counts import Tally
+from releases.engine.workload.kinds.logistic_regression import LogisticRegression
 from releases.engine.workload.kinds.mean import Mean
 from releases.engine.workload.kinds.regression import Regression
 from releases.engine.workload.kinds.second_moments import SecondMoments
 from releases.engine.workload.kinds.variance import Variance
 from releases.engine.workload.kinds.votes import Votes
 from releases.engine.workload.kinds.weighted_count import WeightedCount
+from releases.engine.workload.row_logistic import CellCounts
 from releases.engine.workload.row_means import MAX_PAIRED, MeanRead, Means, OfMeans, PairedMeans
 from releases.engine.workload.row_regression import RegressionSums
 from releases.engine.workload.row_sums import (
@@ -258,6 +260,8 @@ def measurements(statistic: Statistic, schema: Schema, *, takes_pairs: bool) -> 
     """
     if isinstance(statistic, Regression):
         return (RegressionSums(schema=schema, statistic=statistic),)
+    if isinstance(statistic, LogisticRegression):
+        return (CellCounts(schema=schema, statistic=statistic),)
     if isinstance(statistic, Votes):
         return (Ballots(schema=schema, statistic=statistic),)
     assert isinstance(statistic, OfNumbers)

@@ -45,6 +45,7 @@ arXiv 2603.02010; on regression from noisy sums: Wang (2018), arXiv 1803.02596.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -75,6 +76,7 @@ from releases.engine.workload.row_sums import (
     rounded_outwards,
     sum_of_products,
 )
+from releases.engine.workload.row_sums import within as within_of
 from releases.engine.workload.sensitivity import Changes, Span, changes
 
 #: Steps of a number from the middle of its range to an end.
@@ -146,13 +148,40 @@ class Scaled:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegressionSums(Measurement):
+class Fitted(Measurement):
+    """What coefficients of a population are read off, with intervals that are tested rather than proved."""
+
+    is_tested: ClassVar[bool] = True
+
+    def units(self, steps: int) -> tuple[Fraction, ...]:
+        return (Fraction(1),) * len(self.coordinates)
+
+    def widths(self, reach: Sequence[Fraction]) -> None:
+        return None
+
+    @abstractmethod
+    def least_rows(self, measured: Sequence[float | Fraction]) -> float:
+        """Below how many rows nothing is said, whatever they hold, but for luck with the noise.
+
+        Args:
+            measured: the variances of the noise.
+        """
+
+    @abstractmethod
+    def example(
+        self, measured: Sequence[float | Fraction], *, rows: int, within: Within, beta: float
+    ) -> tuple[float, str] | None:
+        """The largest half width on a table of so many rows as it is easy to imagine, and the example in words; None
+        where nothing is said of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionSums(Fitted):
     """The number of rows, the sums of the scaled columns, of their products and of their squares, in this order."""
 
     form: ClassVar[str] = (
         "the sum of each column, centred and scaled by its declared range, and of each product, and the number of rows"
     )
-    is_tested: ClassVar[bool] = True
     statistic: Regression
 
     @cached_property
@@ -208,9 +237,6 @@ class RegressionSums(Measurement):
             cases.append(tuple(most if moved else 0 for most, moved in zip(replaced, moves, strict=True)))
         return Changes(most=bound.most, cases=(*cases, *vanished), rows=rows)
 
-    def units(self, steps: int) -> tuple[Fraction, ...]:
-        return (Fraction(1),) * len(self.coordinates)
-
     def totals(self, counts: Tallies) -> list[int]:
         names = self.statistic.attributes
         tally = counts.tally(names)
@@ -223,9 +249,6 @@ class RegressionSums(Measurement):
             *(sum_of_products(whole, pair) for pair in self._pairs),
             *(2 * sum_of_products(whole, (i, i)) - _STEPS**2 * rows for i in numbers),
         ]
-
-    def widths(self, reach: Sequence[Fraction]) -> None:
-        return None
 
     def formula(self, quantile: str, upper: str) -> str:
         return (
@@ -300,7 +323,7 @@ class RegressionSums(Measurement):
         return [float(each) / c.places**2 for each, c in zip(measured, self.coordinates, strict=True)]
 
     def least_rows(self, measured: Sequence[float | Fraction]) -> float:
-        """Below how many rows nothing is said, whatever they hold, but for luck with the noise on their number.
+        """See `Fitted`.
 
         The measure of the noise is least where G is n times the identity: an entry of the diagonal of G⁻¹ is at least
         one over that of G, which is at most n, and tr(G⁻¹ B G⁻¹ B) is at least what it is without other entries.
@@ -317,6 +340,22 @@ class RegressionSums(Measurement):
         size = len(self.columns) + 1
         even = rows * np.diag([1.0, *(1 / 3,) * (size - 1)])
         return self.coefficients(even, self.variances(measured), within=within, beta=beta)
+
+    def example(
+        self, measured: Sequence[float | Fraction], *, rows: int, within: Within, beta: float
+    ) -> tuple[float, str] | None:
+        found = self.expected(measured, rows=rows, within=within, beta=beta)
+        if found is None:
+            return None
+        widths = found.half_widths.tolist()
+        (part,) = self.statistic.parts(self.schema.universe)
+        labels = tuple(f"the {row}" for row in part.rows)
+        said = within_of(labels, tuple(map(Fraction, widths)), after="")
+        return max(widths), (
+            f"For example, if {rows:,} {self.schema.counted.many} are counted, their values are evenly spread over the "
+            f"declared ranges, and no column depends on another, {said} Columns that use only a part of their range, "
+            "or go together, have wider intervals, or none."
+        )
 
     def read(self, measured: Measured) -> Reading:
         values = np.array([float(v / c.places) for v, c in zip(measured.values, self.coordinates, strict=True)])

@@ -17,7 +17,7 @@ _SAID = {
     Want.ROWS: ("Synthetic rows", "An artificial table that resembles yours."),
     Want.AVERAGES: ("Averages or totals", "Of columns that hold numbers, over all rows or by group."),
     Want.PERCENTILES: ("A median or other quantiles", "Of all rows, or by group."),
-    Want.LINE: ("How a number depends on others", "Linear regression."),
+    Want.LINE: ("How one column depends on others", "Regression."),
     Want.OTHER: ("Another statistic", "The most common value, votes, a range and more."),
     Want.SAME: ("The same as before", "The questions of an earlier release, draft or workload."),
 }

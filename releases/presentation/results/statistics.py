@@ -85,6 +85,12 @@ class ShownStatistic:
         return f"results/shapes/_{name}.html"
 
     @property
+    def halves(self) -> tuple[list[ShownAnswer], list[ShownAnswer]]:
+        """Of odds the ratios, and the logarithms of these."""
+        middle = len(self.answers) // 2
+        return self.answers[:middle], self.answers[middle:]
+
+    @property
     def more_text(self) -> str:
         return f"{self.more:,}"
 

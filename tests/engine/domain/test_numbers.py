@@ -54,6 +54,7 @@ QUESTIONS = [
     {"mean": {"columns": ["age", "salary", "born0"], "by": "maths"}},
     {"sum": {"columns": ["born0", "age"], "by": ["music"]}},
     {"regression": {"outcome": "salary", "columns": ["age", "maths", "born0"]}},
+    {"logistic_regression": {"outcome": "music", "values": ["yes"], "columns": ["age", "maths"]}},
     {"votes": {"columns": ["maths", "music", "sport"], "category": "yes", "ballots": 2}},
 ]
 BOTH = [("laplace-numbers", PURE), ("gaussian-numbers", APPROX)]

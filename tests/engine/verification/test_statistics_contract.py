@@ -86,6 +86,7 @@ QUESTIONS = [
     (PEOPLE, {"variance": {"columns": ["age"], "by": ["town", "tea"]}}),
     (WEIGHED, {"variance": {"columns": ["age", "income"], "by": "town", "weighted_by": "weight"}}),
     (PEOPLE, {"regression": {"outcome": "income", "columns": ["age", "town"]}}),
+    (PEOPLE, {"logistic_regression": {"outcome": "tea", "values": ["yes"], "columns": ["age", "town"]}}),
     (PEOPLE, {"votes": {"columns": ["tea", "rice", "fish"], "category": "yes", "ballots": 2}}),
     (PEOPLE, {"survey": "town"}),
     (TOWNS, {"survey": "tea"}),
@@ -350,6 +351,12 @@ def true_moments_of_scaled(rows):
     return apart(scaled.T @ scaled)
 
 
+def cells_of_low_and_high(result):
+    """Of ages below 10 in town a those with tea, and of ages from 20 in town a those without."""
+    cells = result.notes["counts of cells"]
+    return np.array([cells["with the outcome"][0], cells["without it"][6]])
+
+
 def noisy_counts(result):
     return np.array(result.notes["noisy counts"])
 
@@ -374,6 +381,7 @@ TEA, RICE = (0, -50, 0, 0, 1, 1), (0, -50, 0, 1, 0, 1)
 ON_NUMBERS = ("laplace-numbers", "gaussian-numbers")
 WEIGHTS = {"weighted_count": {"weighted_by": "weight", "by": "town"}}
 LINE = {"regression": {"outcome": "income", "columns": ["age"]}}
+ODDS = {"logistic_regression": {"outcome": "tea", "values": ["yes"], "columns": ["age", "town"]}}
 BIT, HALVES = [{"name": "x", "type": "integer", "edges": [0, 1]}], {"quantiles": {"column": "x", "at": ["0.25", "0.5"]}}
 NONE_OR_HIGH = {"add_remove": ([], [HIGH])}
 MIDDLE = between(true_sums_and_count([]), true_sums_and_count([HIGH]), sums_and_count)
@@ -389,6 +397,8 @@ ATTACKS = [
     (ON_NUMBERS, case({"variance": ["income"]}, SQUARE, **NONE_OR_HIGH)),
     (ON_NUMBERS, case({"variance": ["income"]}, SQUARES, replace=([LOW], [HIGH]))),
     (ON_NUMBERS, case({"second_moments": ["age"]}, along, **NONE_OR_HIGH)),
+    (ON_NUMBERS, case(ODDS, between([0, 0], [0, 1], cells_of_low_and_high), **NONE_OR_HIGH)),
+    (ON_NUMBERS, case(ODDS, between([1, 0], [0, 1], cells_of_low_and_high), replace=([LOW], [HIGH]))),
     (ON_NUMBERS, case(LINE, MOMENTS, weakened=Fraction(1, 4), **NONE_OR_HIGH)),
     (
         ("exponential-choice", "noisy-max-choice", "permute-and-flip-choice"),

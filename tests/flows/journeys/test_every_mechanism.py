@@ -15,6 +15,7 @@ from releases.engine.accounting import accountant
 from releases.engine.mechanisms.base import mechanism, mechanisms, plan_from_json
 from releases.engine.workload.kinds.categories import Categories
 from releases.engine.workload.kinds.largest_count import LargestCount
+from releases.engine.workload.kinds.logistic_regression import LogisticRegression
 from releases.engine.workload.kinds.mean import Mean
 from releases.engine.workload.kinds.most_common import MostCommon
 from releases.engine.workload.kinds.quantile import Quantile
@@ -48,6 +49,7 @@ QUESTIONS: dict[type[Statistic] | None, dict] = {
     Mean: {"mean": ["age"]},
     WeightedCount: {"weighted_count": {"weighted_by": {"column": "family", "cap": 5}, "by": "region"}},
     Regression: {"regression": {"outcome": "age", "columns": ["family", "married"]}},
+    LogisticRegression: {"logistic_regression": {"outcome": "health", "values": ["no"], "columns": ["age", "limit"]}},
     Variance: {"variance": {"columns": ["age"], "by": "region"}},
     SecondMoments: {"second_moments": ["age", "family"]},
     Votes: {"votes": {"columns": ["insurance", "married", "selfemp"], "category": "yes", "ballots": 2}},

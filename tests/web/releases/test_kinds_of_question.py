@@ -102,9 +102,8 @@ def test_a_plan_is_compared_in_a_unit(kind):
     (row,) = compared([plan], None, guess=1000)
     assert row.sentence
     unit = bound_unit(plan)
-    assert unit in ("rows", "units of the products") or unit.removeprefix("squared ").removeprefix("units of ").split(
-        ", "
-    )[0] in (plan.schema.universe.names)
+    of_columns = unit.removeprefix("squared ").removeprefix("units of ").split(", ")[0]
+    assert unit in ("rows", "units of the products", "logarithms of odds") or of_columns in plan.schema.universe.names
     assert all(point.alpha > 0 for point in bound_points([plan]))
 
 

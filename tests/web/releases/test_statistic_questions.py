@@ -30,6 +30,11 @@ ASKED = [
         {"outcome": "income", "columns": ["age", "sex"]},
         {"regression": {"outcome": "income", "columns": ["age", "sex"]}},
     ),
+    (
+        "logistic_regression",
+        {"outcome": "tea", "values": "yes", "columns": ["age", "sex"]},
+        {"logistic_regression": {"outcome": "tea", "values": ["yes"], "columns": ["age", "sex"]}},
+    ),
     ("second_moments", {"columns": ["age", "income"]}, {"second_moments": ["age", "income"]}),
     ("variance", {"columns": ["income"], "by": "sex"}, {"variance": {"columns": ["income"], "by": ["sex"]}}),
     (
@@ -126,6 +131,16 @@ BROKEN = [
         "Predictors: 'income' must be another column than the outcome",
     ),
     ("regression", {"outcome": "", "columns": ["age"]}, "Outcome: nothing was chosen; must name a numeric column"),
+    (
+        "logistic_regression",
+        {"outcome": "tea", "values": "yes; maybe", "columns": ["age"]},
+        "Values that are the outcome: 'maybe' must be one of yes, no",
+    ),
+    (
+        "logistic_regression",
+        {"outcome": "tea", "values": "yes; no", "columns": ["age"]},
+        "Values that are the outcome: 'yes, no' must leave out some of what tea can be",
+    ),
     (
         "strongest_associations",
         {"columns": ["age", "sex"], "k": "1"},

@@ -27,19 +27,15 @@ class Term:
     category: str = ""
 
 
-@register
 @dataclass(frozen=True, kw_only=True)
-class Regression(Statistic):
-    """The coefficients b that make E (y - b₀ - Σ b_j x_j)² least, over the population that the rows are drawn from.
+class OfPredictors(Statistic):
+    """How an outcome depends on other columns.
 
     A predictor of categories has a slope for each category but the first, that of 1 for the rows that have it.
 
     Attributes:
         attributes: the outcome y, then the predictors.
     """
-
-    kind: ClassVar[str] = "regression"
-    place: ClassVar[int] = 4
 
     @property
     def outcome(self) -> str:
@@ -53,24 +49,21 @@ class Regression(Statistic):
         """One for each slope."""
         return tuple(term for name in self.predictors for term in _terms(universe[name]))
 
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class Regression(OfPredictors):
+    """The coefficients b that make E (y - b₀ - Σ b_j x_j)² least, over the population that the rows are drawn from."""
+
+    kind: ClassVar[str] = "regression"
+    place: ClassVar[int] = 4
+
     @classmethod
     def read(cls, word: str, value: object, universe: Universe) -> Regression:
         fields = fields_of(value, {"outcome", "columns"}, field=word)
         (outcome,) = numeric_columns([fields.get("outcome")], universe, field=f"{word}.outcome")
-        names = columns_named(fields.get("columns"), universe, field=f"{word}.columns")
-        for name in names:
-            if universe[name].dates is not None:
-                raise InvalidInput(f"{word}.columns", name, "must be a column of numbers or of listed categories")
-            if name == outcome:
-                raise InvalidInput(f"{word}.columns", name, "must be another column than the outcome")
-            if not _terms(universe[name]):
-                raise InvalidInput(f"{word}.columns", name, "must have two categories or more")
-        read = cls(attributes=(outcome, *names))
-        slopes = len(read.terms(universe))
-        if slopes > MAX_SLOPES:
-            rule = f"must make at most {MAX_SLOPES} slopes: one for each number, and for each category but the first"
-            raise InvalidInput(f"{word}.columns", f"{', '.join(names)}, {slopes:,} slopes", rule)
-        return read
+        names = predictors_named(fields.get("columns"), outcome, universe, field=f"{word}.columns", most=MAX_SLOPES)
+        return cls(attributes=(outcome, *names))
 
     def parts(self, universe: Universe) -> tuple[Part, ...]:
         first = {name: universe[name].categories[0] if universe[name].categories else "0" for name in self.predictors}
@@ -86,6 +79,23 @@ class Regression(Statistic):
 
     def to_json(self, universe: Universe) -> dict[str, Any]:
         return {self.kind: {"outcome": self.outcome, "columns": list(self.predictors)}}
+
+
+def predictors_named(value: object, outcome: str, universe: Universe, *, field: str, most: int) -> tuple[str, ...]:
+    """Declared columns that an outcome can depend on, which make so many slopes at most."""
+    names = columns_named(value, universe, field=field)
+    for name in names:
+        if universe[name].dates is not None:
+            raise InvalidInput(field, name, "must be a column of numbers or of listed categories")
+        if name == outcome:
+            raise InvalidInput(field, name, "must be another column than the outcome")
+        if not _terms(universe[name]):
+            raise InvalidInput(field, name, "must have two categories or more")
+    slopes = sum(len(_terms(universe[name])) for name in names)
+    if slopes > most:
+        rule = f"must make at most {most} slopes: one for each number, and for each category but the first"
+        raise InvalidInput(field, f"{', '.join(names)}, {slopes:,} slopes", rule)
+    return names
 
 
 def _terms(attribute: Attribute) -> tuple[Term, ...]:
