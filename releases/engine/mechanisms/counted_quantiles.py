@@ -15,7 +15,9 @@ with probability at most beta. The interval is
     from the edge before the first e with H'(e) >= -r(e)      (the lowest value if that is e_1; e_k if there is none),
     to the value before the edge after the last e with H'(e) <= r(e)      (the highest value if that is e_k).
 
-The value given is in the interval that r = 0 gives, where H' drawn as a line from one end to the other passes 0.
+The value given is in the interval that r = 0 gives, where H' drawn as a line from one end to the other passes 0. By
+group, of a range of few values, H' of counts that lean towards those of all groups is drawn (`leaning_counts`), and the
+value is cut to its interval.
 
 Edges. Of a range of few values: every value. Of others: two values a' <= b' are drawn first by the exponential
 mechanism on ranks, for the ranks q n - s and q n + s, and one c between them for the rank q n. The edges cut a' ... b'
@@ -86,6 +88,7 @@ from releases.engine.domain.universe import Universe
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Mechanism, Plan, Progress, Request, infeasible, register
 from releases.engine.mechanisms.choices import statistic_of
+from releases.engine.mechanisms.leaning_counts import leaning
 from releases.engine.mechanisms.quantiles import (
     LARGEST_DENOMINATOR,
     draw_event,
@@ -357,10 +360,13 @@ class CountedQuantilePlan(Plan):
             for each, between, drawn in zip(tallies, edges, noise.reshape(groups, -1), strict=True)
         ]
         # From here on only what was paid for and public numbers.
+        shown: Sequence[NDArray[np.int64] | NDArray[np.float64]] = noisy
+        if self.between is None and groups > 1:
+            shown = list(leaning(np.array(noisy), scale=self.noise.scale))
         found = [
             [
-                read_off(sums, between, attribute, self.noise, at=quantile.at, own=mine[place])
-                for sums, between, mine in zip(noisy, edges, own, strict=True)
+                read_off(sums, between, attribute, self.noise, at=quantile.at, own=mine[place], shown=likely)
+                for sums, between, mine, likely in zip(noisy, edges, own, shown, strict=True)
             ]
             for place, quantile in enumerate(quantiles_of(statistic))
         ]
@@ -435,29 +441,43 @@ def read_off(
     *,
     at: Fraction,
     own: Sequence[int],
+    shown: NDArray[np.int64] | NDArray[np.float64] | None = None,
 ) -> tuple[int, int, int]:
     """The value given and the ends of its interval, in units of the last place.
 
     Args:
         own: those of the edges that were drawn for this quantile; its interval goes from one of them to another.
+        shown: counts that the value is read off, where they are not the noisy ones.
     """
-    a, b = at.numerator, at.denominator
-    up_to = np.cumsum(noisy).tolist()
-    places = [bisect_left(edges, edge) for edge in own]
-    heights = [b * up_to[place] - a * up_to[-1] for place in places]
+    up_to, places = np.cumsum(noisy).tolist(), [bisect_left(edges, edge) for edge in own]
     reaches = [noise.reach(at, place + 1, len(edges) - place, beta=noise.beta) for place in places]
-    low, high = interval(heights, reaches, own, attribute)
+    low, high = interval(_heights(up_to, places, at), reaches, own, attribute)
+    value = _crossing(up_to if shown is None else np.cumsum(shown).tolist(), places, own, attribute, at)
+    return min(max(value, low), high), low, high
+
+
+def _heights(up_to: Sequence[float], places: Sequence[int], at: Fraction) -> list[float]:
+    """H at so many edges, of sums of counts up to each."""
+    return [at.denominator * up_to[place] - at.numerator * up_to[-1] for place in places]
+
+
+def _crossing(
+    up_to: Sequence[float], places: Sequence[int], own: Sequence[int], attribute: Attribute, at: Fraction
+) -> int:
+    """Where H as a line from edge to edge passes 0."""
+    heights = _heights(up_to, places, at)
     first, last = interval(heights, [0] * len(own), own, attribute)
-    known = {attribute.lowest: -a * up_to[-1], attribute.highest + 1: (b - a) * up_to[-1]}
+    known = {attribute.lowest: -at.numerator * up_to[-1]}
+    known |= {attribute.highest + 1: (at.denominator - at.numerator) * up_to[-1]}
     known |= dict(zip(own, heights, strict=True))
-    start, stop = known[first], known[last + 1]
-    crossed = Fraction(-start, stop - start) if start < stop else Fraction(1, 2)
+    start, stop = Fraction(known[first]), Fraction(known[last + 1])
+    crossed = -start / (stop - start) if start < stop else Fraction(1, 2)
     value = first + floor(min(max(crossed, Fraction(0)), Fraction(1)) * (last + 1 - first))
-    return min(value, last), low, high
+    return min(value, last)
 
 
 def interval(
-    heights: Sequence[int], reaches: Sequence[int], edges: Sequence[int], attribute: Attribute
+    heights: Sequence[float], reaches: Sequence[int], edges: Sequence[int], attribute: Attribute
 ) -> tuple[int, int]:
     """Between which values no edge's H' is too far from 0 to leave a quantile on its other side."""
     known = list(zip(heights, reaches, strict=True))
