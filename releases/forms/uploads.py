@@ -36,7 +36,7 @@ class UploadForm(forms.Form):
         label="Separator",
         required=False,
         max_length=9,
-        help_text="One sign, tab or space; else by the first line.",
+        help_text="One sign, tab or space; else by the row with names.",
     )
     decimal = forms.ChoiceField(
         label="Decimal sign",
@@ -60,7 +60,11 @@ class UploadForm(forms.Form):
     )
     sheet = forms.CharField(label="Sheet", required=False, max_length=500, help_text="Name or number, of a workbook.")
     header_row = forms.IntegerField(
-        label="Row with names", required=False, min_value=1, max_value=1000, help_text="Of a workbook; else 1."
+        label="Row with names",
+        required=False,
+        min_value=1,
+        max_value=1000,
+        help_text="Rows above it are skipped; else 1.",
     )
     member = forms.CharField(label="File in the archive", required=False, max_length=500)
 

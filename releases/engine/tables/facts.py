@@ -61,9 +61,9 @@ class FileFacts:
         decimal: the decimal sign of numbers that are text, in a file of any kind: a point or a comma.
         thousands: the sign between thousands in numbers that are text, one of `number.THOUSANDS`.
         quote: around values of a text file that hold a separator, one of `QUOTES`.
-        has_header: the first line, or the row `header_row`, names the columns; else they are numbered.
+        has_header: the row `header_row` names the columns; else they are numbered.
         sheet: of a workbook, by its name, or its number from 1.
-        header_row: of a workbook, from 1.
+        header_row: of a text file or a workbook, from 1; rows above it are skipped.
         member: of an archive, by its name.
     """
 

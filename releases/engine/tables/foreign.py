@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from releases.engine.tables.facts import FileFacts, UnreadableTable
-from releases.engine.tables.header import checked_names, numbered_names
+from releases.engine.tables.header import checked_names, has_values, named_columns, numbered_names
 from releases.engine.tables.kinds import ARROW, SAS, SPSS, STATA, WORKBOOK, XPORT, one_of, repacked
 
 _ROWS_AT_A_TIME = 1 << 16
@@ -115,15 +115,7 @@ def _write_sheet(source: Path, target: Path, facts: FileFacts, most: int) -> Fil
     if facts.has_header:
         rows = islice(rows, facts.header_row - 1, None)
         first = next(rows, [])
-        while first and first[-1] is None:
-            first.pop()
-        if not first:
-            raise UnreadableTable(
-                "must be a row of the sheet that names columns", value=facts.header_row, field="header_row"
-            )
-        # A column without a name and without values is a gap between others, and none of the table.
-        places = [place for place, name in enumerate(first) if name is not None and name.strip()]
-        names = checked_names([first[place] or "" for place in places])
+        names, places = named_columns(first, facts.header_row, of="sheet")
     else:
         names = numbered_names(max((len(row) for row in cells), default=0))
         places = list(range(len(names)))
@@ -140,11 +132,7 @@ def _in_columns(
         for row in part:
             for place, cell in enumerate(row):
                 if cell is not None and place not in named:
-                    raise UnreadableTable(
-                        f"must name every column that has values; column {place + 1} of the sheet has some and no name",
-                        value=facts.header_row,
-                        field="header_row",
-                    )
+                    raise has_values(place + 1, facts.header_row, of="sheet")
         yield [[row[place] if place < len(row) else None for row in part] for place in places]
 
 

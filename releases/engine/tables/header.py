@@ -11,16 +11,51 @@ from releases.engine.tables.number import NUMBER_GRAMMAR
 
 
 def checked_names(names: Sequence[str]) -> tuple[str, ...]:
+    return _checked(list(enumerate(names, start=1)), "the first line")
+
+
+def named_columns(first: Sequence[str | None], row: int, *, of: str) -> tuple[tuple[str, ...], list[int]]:
+    """The names in the row of names, and the places from 0 of the columns that have one.
+
+    A column without a name and without values is a gap between others, and none of the table.
+
+    Args:
+        row: its number, from 1.
+        of: what it is a row of.
+
+    Raises:
+        UnreadableTable: it names no column, or one in a way that cannot be used.
+    """
+    named = [(place, name) for place, name in enumerate(first, start=1) if name is not None and name.strip()]
+    if not named:
+        raise UnreadableTable(f"must be a row of the {of} that names columns", value=row, field="header_row")
+    return _checked(named, "the first line" if row == 1 else f"row {row}"), [place - 1 for place, _ in named]
+
+
+def has_values(place: int, row: int, *, of: str) -> UnreadableTable:
+    """A column without a name has values.
+
+    Args:
+        place: its number, from 1.
+    """
+    return UnreadableTable(
+        f"must name every column that has values; column {place} of the {of} has some and no name",
+        value=row,
+        field="header_row",
+    )
+
+
+def _checked(names: Sequence[tuple[int, str]], line: str) -> tuple[str, ...]:
     if len(names) > MAX_COLUMNS:
         raise UnreadableTable(f"The header names {len(names):,} columns; at most {MAX_COLUMNS:,} can be read.")
     seen: dict[str, str] = {}
-    for position, raw in enumerate(names, start=1):
+    for position, raw in names:
         name = raw.strip()
         if not name:
-            raise UnreadableTable(f"Column {position} has no name. The first line must name every column.")
+            raise UnreadableTable(f"Column {position} has no name. {line.capitalize()} must name every column.")
         if re.match(NUMBER_GRAMMAR, name):
             raise UnreadableTable(
-                f"Column {position} of the first line is {name}, a number. The first line must name the columns."
+                f"Column {position} of {line} is {name}, a number. {line.capitalize()} must name the columns."
             )
         if not name.isprintable():
             raise UnreadableTable(f"The name of column {position} holds characters that cannot be printed.")

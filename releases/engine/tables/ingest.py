@@ -13,11 +13,13 @@ import hashlib
 import hmac
 import io
 import re
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from math import exp
 from pathlib import Path
 from time import monotonic
@@ -25,10 +27,11 @@ from typing import Any
 
 import duckdb
 
+from releases.engine.domain.universe import MAX_COLUMNS
 from releases.engine.tables.connection import Limits, connect
 from releases.engine.tables.facts import ENCODINGS, FileFacts, UnreadableTable
 from releases.engine.tables.foreign import check_sheet, to_parquet
-from releases.engine.tables.header import checked_names, numbered_names
+from releases.engine.tables.header import checked_names, has_values, named_columns, numbered_names
 from releases.engine.tables.kinds import MAX_UNFOLDING, PARQUET, TEXT, WORKBOOK, taken_out
 from releases.engine.tables.stored import kept
 
@@ -194,8 +197,7 @@ def check_start(
         if kind == TEXT:
             facts = _with_encoding(path, facts)
             plain = _in_utf8(path, facts, folder, most=_LONGEST_HEADER)
-            names, facts = _header(plain, facts)
-            checked_names(names)
+            facts = _header(plain, facts).facts
             _check_bytes(plain, most=_LONGEST_HEADER)
             _ask_for_decimal(facts)
         elif kind == WORKBOOK and path == source:
@@ -243,12 +245,13 @@ def ingest(
             path = target
         seconds = _CSV_SECONDS if kind == TEXT else _PARQUET_SECONDS
         report = _Report(progress, size=source.stat().st_size, seconds=seconds)
+        below = folder / "below-other-rows"
         connection = connect(
-            paths=[path, _partial(destination)], limits=database, options={"preserve_insertion_order": "false"}
+            paths=[path, below, _partial(destination)], limits=database, options={"preserve_insertion_order": "false"}
         )
         try:
             if kind == TEXT:
-                facts = _csv(connection, path, facts, report, limits)
+                facts = _csv(connection, path, facts, report, limits, below=below)
             else:
                 said = _parquet(connection, path, facts, report, limits, sent=source)
                 codebook = codebook or said
@@ -268,7 +271,7 @@ def _folder(database: Limits | None) -> Iterator[Path]:
 _ALL = ("member", "decimal", "thousands")
 #: Facts that a kind of file has beside these.
 _OWN = {
-    TEXT: ("separator", "encoding", "quote", "has_header"),
+    TEXT: ("separator", "encoding", "quote", "has_header", "header_row"),
     WORKBOOK: ("sheet", "header_row", "has_header"),
 }
 
@@ -330,17 +333,37 @@ def _ask_for_decimal(facts: FileFacts) -> None:
 
 
 def _csv(
-    connection: duckdb.DuckDBPyConnection, source: Path, facts: FileFacts, report: _Report, limits: TableLimits
+    connection: duckdb.DuckDBPyConnection,
+    source: Path,
+    facts: FileFacts,
+    report: _Report,
+    limits: TableLimits,
+    *,
+    below: Path,
 ) -> FileFacts:
-    """Load a delimited text file in UTF-8 as table `uploaded`."""
+    """Load a delimited text file in UTF-8 as table `uploaded`.
+
+    Args:
+        below: where the file is written again from the row of names on, if others are above it. DuckDB would skip
+            rows too, and does not take every quotation mark in them as the names were read.
+    """
     _refuse_above(limits, unfolded=source.stat().st_size)
     _check_bytes(source, report=report)
-    header, facts = _header(source, facts)
-    columns = checked_names(header)
+    header = _header(source, facts)
+    facts = header.facts
+    if header.bytes_above:
+        with source.open("rb") as file, below.open("wb") as written:
+            file.seek(header.bytes_above)
+            shutil.copyfileobj(file, written, _CHUNK)
+        source = below
+    columns, gaps = header.columns, [name for name in header.columns if name not in header.names]
+    # Of a gap no more is kept than whether it has values: the number of the first column that has.
+    gap = " ".join(f"WHEN {_identifier(name)} IS NOT NULL THEN {name}" for name in gaps)
+    selected = f"* EXCLUDE ({', '.join(map(_identifier, gaps))}), CASE {gap} END AS {_GAP}" if gaps else "*"
     quote = _literal(facts.quote_sign)
     types = ", ".join(f"{_literal(name)}: 'VARCHAR'" for name in columns)
     query = (
-        f"CREATE TABLE uploaded AS SELECT * FROM read_csv({_literal(str(source))}, auto_detect = false, "
+        f"CREATE TABLE uploaded AS SELECT {selected} FROM read_csv({_literal(str(source))}, auto_detect = false, "
         f"header = {facts.has_header}, delim = {_literal(facts.separator)}, quote = {quote}, escape = {quote}, "
         f"columns = {{{types}}}, "
         f"nullstr = '', strict_mode = true, store_rejects = true, max_line_size = {_LONGEST_LINE})"
@@ -358,13 +381,21 @@ def _csv(
         ) from None
     if rejected is not None:
         rule = _REJECTIONS.get(rejected[1], "Line {line} cannot be read.")
-        named = f"the header, which names {len(columns)} columns" if facts.has_header else "the first line"
-        raise UnreadableTable(rule.format(line=rejected[0], header=named))
+        named = f"the header, which {'has' if gaps else 'names'} {len(columns)} columns"
+        named = named if facts.has_header else "the first line"
+        raise UnreadableTable(rule.format(line=rejected[0] + header.lines_above, header=named))
+    if gaps:
+        found = connection.execute(f"SELECT min({_GAP}) FROM uploaded").fetchone()
+        if found is not None and found[0] is not None:
+            raise has_values(int(found[0]), facts.header_row, of="file")
+        connection.execute(f"ALTER TABLE uploaded DROP COLUMN {_GAP}")
     counted = connection.execute("SELECT count(*) FROM uploaded").fetchone()
     _refuse_above(limits, rows=counted[0] if counted else 0)
     return facts
 
 
+#: No name of a column begins or ends with a space.
+_GAP = '" "'
 _REJECTIONS = {
     "MISSING COLUMNS": "Line {line} has fewer values than {header}.",
     "TOO MANY COLUMNS": "Line {line} has more values than {header}.",
@@ -401,34 +432,85 @@ def _check_bytes(source: Path, *, most: int | None = None, report: _Report | Non
         raise _not_in("utf-8", line) from None
 
 
-def _header(source: Path, facts: FileFacts) -> tuple[tuple[str, ...] | list[str], FileFacts]:
-    """The names of the columns, and the facts with the separator: as declared, or that which cuts the line of the
-    names into most."""
+@dataclass(frozen=True, kw_only=True)
+class _Header:
+    """What the start of a text file says.
+
+    Attributes:
+        columns: the name of each, or its number from 1 where it has none.
+        names: those of the table.
+        facts: with the separator.
+        lines_above: how many lines of the file are above the row of names.
+        bytes_above: how many bytes these are, with the byte order mark; 0 for no line.
+    """
+
+    columns: tuple[str, ...]
+    names: frozenset[str]
+    facts: FileFacts
+    lines_above: int
+    bytes_above: int
+
+
+def _header(source: Path, facts: FileFacts) -> _Header:
+    """The names of the columns, and the facts with the separator: as declared, or that which cuts the row of the
+    names into most. Rows above it are read by the same signs."""
     if not (facts.has_header or facts.separator):
         raise UnreadableTable(
             "must be chosen where no line names the columns: it is never looked for in rows",
             field="separator",
             value="",
         )
+    if not facts.has_header and facts.header_row > 1:
+        raise UnreadableTable("must be 1 where no line names the columns", field="header_row", value=facts.header_row)
     with source.open("rb") as file:
-        start = file.read(_LONGEST_HEADER).decode("utf-8-sig", errors="ignore")
+        begun = file.read(_LONGEST_HEADER)
+    start = begun.decode("utf-8-sig", errors="ignore")
     if not start.strip():
         raise UnreadableTable("The file is empty.")
+    of = "file"
+    if facts.header_row > 1 and source.stat().st_size > len(begun):
+        # A row that is cut off is not read.
+        start, of = start[: max(start.rfind("\n"), start.rfind("\r")) + 1], "file's first 4 MB"
     candidates = (facts.separator,) if facts.separator else _DELIMITERS
     how = {"quotechar": facts.quote_sign} if facts.quote_sign else {"quoting": csv.QUOTE_NONE}
-    read = {}
+    read, above = {}, {}
     for delimiter in candidates:
         # The csv module takes a lone carriage return for a line end only in universal-newline text.
-        lines = io.StringIO(start, newline=None)
+        rows = csv.reader(io.StringIO(start, newline=None), delimiter=delimiter, strict=True, **how)
         try:
-            read[delimiter] = next(csv.reader(lines, delimiter=delimiter, strict=True, **how), [])
+            for _ in islice(rows, facts.header_row - 1):
+                pass
+            above[delimiter] = rows.line_num
+            read[delimiter] = next(rows, [])
         except csv.Error:
             continue
     best = max(read, key=lambda each: (len(read[each]), -candidates.index(each)), default=None)
     if best is None or (len(read) < len(candidates) and len(read[best]) == 1):
+        if facts.header_row > 1:
+            raise UnreadableTable(
+                "must have no quoted value that does not end properly, nor must a row above it",
+                value=facts.header_row,
+                field="header_row",
+            )
         raise UnreadableTable("The first line has a quoted name that does not end properly.")
-    facts = replace(facts, separator=best)
-    return (read[best] if facts.has_header else numbered_names(len(read[best]))), facts
+    first, lines = read[best], above[best]
+    if len(first) > MAX_COLUMNS:
+        raise UnreadableTable(f"The header has {len(first):,} columns; at most {MAX_COLUMNS:,} can be read.")
+    names, places = (
+        named_columns(first, facts.header_row, of=of)
+        if facts.has_header
+        else (numbered_names(len(first)), range(len(first)))
+    )
+    named = dict(zip(places, names, strict=True))
+    mark = len(codecs.BOM_UTF8) if begun.startswith(codecs.BOM_UTF8) else 0
+    skipped = "".join(islice(io.StringIO(start, newline=""), lines))
+    return _Header(
+        columns=tuple(named.get(place, str(place + 1)) for place in range(len(first))),
+        names=frozenset(names),
+        facts=replace(facts, separator=best),
+        lines_above=lines,
+        bytes_above=mark + len(skipped.encode()) if lines else 0,
+    )
 
 
 def _refuse_above(limits: TableLimits, *, rows: int = 0, unfolded: int = 0) -> None:

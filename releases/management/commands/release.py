@@ -63,7 +63,7 @@ FACTS = {
     "quote": "around values, one of \" ' none",
     "has_header": "whether the first line names the columns, yes or no",
     "sheet": "name or number of a workbook's sheet",
-    "header_row": "row of a workbook that names the columns",
+    "header_row": "row of a text file or a workbook that names the columns; those above it are skipped",
     "member": "name of the file in an archive",
 }
 OVER_BUDGET = 3

@@ -159,6 +159,25 @@ def every_format(rows=ROWS, decimal="."):
     return {name: write(rows, decimal) for name, write in FORMATS.items()}
 
 
+def _titled(separator):
+    title = f'"People{separator} a ""list"""{separator * 3}\n{separator * 3}\n'
+    head, *rows = separated(separator).decode().splitlines()
+    # A separator more than values in each line makes an unnamed column without values.
+    return (title + "".join(f"{line}{separator}\n" for line in (head, *rows))).encode()
+
+
+#: The same table below a title and an empty row, and with a column that has neither a name nor values.
+_TITLED_ROWS = [("People",), (None, None), (*NAMES[:2], None, NAMES[2]), *((*row[:2], None, row[2]) for row in ROWS)]
+TITLED = {
+    "csv": _titled(","),
+    "tsv": _titled("\t"),
+    "xlsx": xlsx({"Data": _TITLED_ROWS}),
+    "ods": ods({"Data": _TITLED_ROWS}),
+    "gz": gzip.compress(_titled(","), mtime=0),
+    "zip": zipped({"people.csv": _titled(",")}),
+}
+
+
 def of_dates(name, days):
     """A table of days of their own type, and the numbers of the rows."""
     numbers = list(range(len(days)))

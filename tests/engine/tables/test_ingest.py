@@ -5,19 +5,21 @@ from __future__ import annotations
 import duckdb
 import pytest
 
-from releases.engine.tables.ingest import Ingested, UnreadableTable, ingest
+from releases.engine.tables.facts import FileFacts
+from releases.engine.tables.ingest import Ingested, UnreadableTable, check_start, ingest
 
 KEY = b"a key of this test"
+UNNAMED = "must name every column that has values; column 2 of the file has some and no name"
 
 
 @pytest.fixture
 def take(tmp_path):
     """Ingest bytes and return what was found; the Parquet file is `stored.parquet`."""
 
-    def run(content: bytes, key: bytes = KEY) -> Ingested:
+    def run(content: bytes, key: bytes = KEY, **facts: object) -> Ingested:
         source = tmp_path / "upload"
         source.write_bytes(content)
-        return ingest(source, tmp_path / "stored.parquet", digest_key=key)
+        return ingest(source, tmp_path / "stored.parquet", digest_key=key, facts=FileFacts(**facts))
 
     return run
 
@@ -56,7 +58,11 @@ def test_quoted_values_may_hold_delimiters_quotes_and_line_ends(take, tmp_path):
         (b"", "The file is empty."),
         (b"a,b\n", "The file has a header but no rows."),
         (b"1,2\n3,4\n", "Column 1 of the first line is 1, a number. The first line must name the columns."),
-        (b"a,,c\n1,2,3\n", "Column 2 has no name. The first line must name every column."),
+        (b"a,,c\n1,,3\n4,5,6\n", f"header_row: 1 {UNNAMED}"),
+        (b"a,,c\n1,3\n", "Line 2 has fewer values than the header, which has 3 columns."),
+        (b",,\n1,2,3\n", "header_row: 1 must be a row of the file that names columns"),
+        (b"\na\n1\n", "header_row: 1 must be a row of the file that names columns"),
+        (b"a" + b"," * 10_000 + b"\n", "The header has 10,001 columns; at most 10,000 can be read."),
         (b"a,b,a\n1,2,3\n", "Two columns are named a. Every column needs a name of its own."),
         (
             b"a,A\n1,2\n",
@@ -75,6 +81,93 @@ def test_a_file_that_is_no_table_is_refused_in_plain_words(take, content, messag
     with pytest.raises(UnreadableTable) as refusal:
         take(content)
     assert str(refusal.value) == message
+
+
+#: Rows above the names, as programs and people write them, and how many these are.
+TITLES = {
+    "one": (["A survey"], 1),
+    "blank": (["A survey", "", ""], 3),
+    "separators": (["A survey,,", ",,"], 2),
+    "a comma": (['"Survey, 1996",'], 1),
+    "an open sign": (['5" and 6" screens'], 1),
+    "two lines": (['"A survey', 'of ""1996"""', "x"], 2),
+    "an indented sign": ([' "A survey', 'of 1996"'], 2),
+    "a line end within": (['x,"A', "", 'survey"'], 1),
+}
+
+
+@pytest.mark.parametrize("title", TITLES)
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["lf", "crlf", "cr"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_rows_above_the_names_are_skipped_and_leave_no_trace(take, tmp_path, title, end, encoding):
+    lines, rows = TITLES[title]
+    table = ["näme,age", '"two', 'lines",31', "böb,44"]
+    plain = take(end.join([*table, ""]).encode())
+    expected = sorted(stored(tmp_path))
+    found = take(end.join([*lines, *table, ""]).encode(encoding), header_row=rows + 1)
+    assert (found.columns, found.rows, found.digest) == (plain.columns, 2, plain.digest)
+    assert sorted(stored(tmp_path)) == expected
+    assert found.facts.header_row == rows + 1
+
+
+@pytest.mark.parametrize(
+    ("content", "facts", "message"),
+    [
+        (b"t\na,b\n1,2\n", {"header_row": 9}, "header_row: 9 must be a row of the file that names columns"),
+        (b"t\n\na,b\n1,2\n", {"header_row": 2}, "header_row: 2 must be a row of the file that names columns"),
+        (b"t\na,,b\n1,x,2\n", {"header_row": 2}, f"header_row: 2 {UNNAMED}"),
+        (
+            b"t\na,,3\n1,,2\n",
+            {"header_row": 2},
+            "Column 3 of row 2 is 3, a number. Row 2 must name the columns.",
+        ),
+        (
+            b'"t\nsecret"\na,b\n1,2\n3\n',
+            {"header_row": 2},
+            "Line 5 has fewer values than the header, which names 2 columns.",
+        ),
+        (
+            b't\n"secret\na,b\n1,2\n',
+            {"header_row": 3},
+            "header_row: 3 must have no quoted value that does not end properly, nor must a row above it",
+        ),
+        (
+            b"t\n1,2\n",
+            {"header_row": 2, "has_header": False, "separator": ","},
+            "header_row: 2 must be 1 where no line names the columns",
+        ),
+        (
+            b"s," * ((1 << 21) - 2) + b"s\nage\n1\n",
+            {"header_row": 2},
+            "header_row: 2 must be a row of the file's first 4 MB that names columns",
+        ),
+        (
+            b"secret" * (1 << 20) + b"\na,b\n1,2\n",
+            {"header_row": 2},
+            "header_row: 2 must be a row of the file's first 4 MB that names columns",
+        ),
+    ],
+    ids=["too few", "blank", "unnamed", "number", "ragged", "quote", "no names", "cut off", "too far"],
+)
+def test_a_row_of_names_that_cannot_be_meant_is_refused_without_a_word_of_any_row(take, content, facts, message):
+    with pytest.raises(UnreadableTable) as refusal:
+        take(content, **facts)
+    assert str(refusal.value) == message
+
+
+def test_what_the_start_of_a_file_shows_counts_its_rows_too(tmp_path):
+    (tmp_path / "sent").write_bytes(b"A title; of two\n\na|b\n1|2\n")
+    assert check_start(tmp_path / "sent", facts=FileFacts(header_row=3)).facts.separator == "|"
+    with pytest.raises(UnreadableTable, match="header_row: 5 must be a row of the file"):
+        check_start(tmp_path / "sent", facts=FileFacts(header_row=5))
+
+
+@pytest.mark.parametrize("empty", ["", '""'], ids=["nothing", "quoted"])
+def test_a_column_of_a_text_file_without_a_name_and_without_values_is_none_of_the_table(take, tmp_path, empty):
+    plain = take(b"a,b\n1,x\n2,\n")
+    found = take(f"a,{empty}, b ,{empty},\n1,,x,{empty},\n2,{empty},,,\n".encode())
+    assert (found.columns, found.rows, found.digest) == (plain.columns, 2, plain.digest)
+    assert sorted(stored(tmp_path), key=str) == [("1", "x"), ("2", None)]
 
 
 def test_a_parquet_file_that_unfolds_to_too_many_rows_is_refused_before_it_is_read(take, tmp_path):
