@@ -66,6 +66,8 @@ class Input(StrEnum):
 class Field:
     """One field of the form that asks for a statistic.
 
+    Its label and its help are read through `calling`.
+
     Attributes:
         name: in the form, and the last word of the place that an error names.
         missing: what is said where nothing was typed; empty where it may be left empty.
@@ -196,7 +198,7 @@ class StatisticKind(Kind, Generic[S]):
 
     Attributes:
         statistic: the engine's part.
-        says: what is answered, in a sentence or two.
+        says: what is answered, in a sentence or two, to be read through `calling`.
         fields: what a person fills in; a rule about the whole is said beside the first. None where nobody asks for it.
         lacks: why nothing of the kind can be asked where the first field has no column to offer.
     """
@@ -295,6 +297,14 @@ def phrases() -> dict[str, str]:
     return {word: phrase for kind in kinds().values() for word, phrase in kind.phrases.items()}
 
 
+def calling(text: str, universe: Universe) -> str:
+    """A text of a kind for the columns that can be asked about: ``{one}`` and ``{many}`` become what they count. Of
+    columns that count rows and columns that count persons both are named, as either may be chosen."""
+    counted = [each.counted for each in universe.populations]
+    one, many = (" or ".join(words) for words in zip(*((each.one, each.many) for each in counted), strict=True))
+    return text.replace("{one}", one).replace("{many}", many)
+
+
 # What several kinds share
 
 
@@ -335,7 +345,7 @@ GROUPS_FIELD = Field(
     name="by",
     label="In each group of",
     input=Input.TEXT,
-    help="The names of up to three columns of categories, with commas. Leave it empty for all rows together.",
+    help="The names of up to three columns of categories, with commas. Leave it empty for all {many} together.",
 )
 CAP_FIELD = Field(
     name="cap",
@@ -348,7 +358,7 @@ CAP_FIELD = Field(
 
 def weight_field(label: str, *, missing: str = "", may_be_none: str = "") -> Field:
     """The field for the column of weights."""
-    help_text = f"The column that says how many people each row of a survey represents. {may_be_none}".strip()
+    help_text = f"The column that says how many people each {{one}} of a survey represents. {may_be_none}".strip()
     columns = Columns.NUMERIC
     return Field(name="weighted_by", label=label, input=Input.COLUMN, help=help_text, missing=missing, columns=columns)
 
@@ -377,7 +387,7 @@ class NumbersByGroup(StatisticKind[N]):
     fields = (
         columns_field(Columns.NUMERIC, label="Of these columns"),
         GROUPS_FIELD,
-        weight_field("Weighted by", may_be_none="Leave it empty where every row counts once."),
+        weight_field("Weighted by", may_be_none="Leave it empty where every {one} counts once."),
         CAP_FIELD,
     )
     lacks = "No column is declared as numbers, so there is nothing to add up."

@@ -30,8 +30,8 @@ class RegressionKind(StatisticKind[Regression]):
     want = Want.LINE
     says = (
         "The line that fits best: how much the outcome changes, on average, for each 1 more of a predictor where the "
-        "other predictors are equal. Every number has an interval for the noise and for the sampling of the rows. It "
-        "takes many rows; if noise hides the line, the result says so instead."
+        "other predictors are equal. Every number has an interval for the noise and for the sampling of the {many}. It "
+        "takes many {many}; if noise hides the line, the result says so instead."
     )
     phrases = {"regression": "linear regression"}
     fields = (
@@ -96,7 +96,7 @@ class RegressionKind(StatisticKind[Regression]):
         first = answers[0]
         if first.is_chosen:
             return (
-                "No coefficient can be said: the noise hides how the predictors vary. More rows, a larger epsilon or "
-                "fewer predictors would help"
+                "No coefficient can be said: the noise hides how the predictors vary. More "
+                f"{first.counted.many}, a larger epsilon or fewer predictors would help"
             )
         return Measure(noun=f"The {first.label}").about(first)
