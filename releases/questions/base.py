@@ -155,6 +155,10 @@ class Kind(ABC):
         """What a bound on its error is measured in. Only bounds in one unit can be set against each other."""
         return counted.many
 
+    def has_one_unit(self, columns: Sequence[Attribute]) -> bool:
+        """Whether all answers about these columns have one unit, so that one largest error says something of each."""
+        return True
+
     def least_bound(self, columns: Sequence[Attribute], *, mechanism: str) -> float:
         """The bound below which nothing is left to be drawn on a logarithmic axis. Sums of very many rows, and means
         over them, are drawn further down than to a unit."""
@@ -393,6 +397,9 @@ class NumbersByGroup(StatisticKind[N]):
     lacks = "No column is declared as numbers, so there is nothing to add up."
     #: What the number is called, between its article and the column's name.
     noun: ClassVar[str]
+
+    def has_one_unit(self, columns: Sequence[Attribute]) -> bool:
+        return len(columns) == 1
 
     def found(self, statistic: N, part: int, answers: Sequence[Released], *, unit: str) -> str:
         article = "The" if statistic.weight is None else "The weighted"

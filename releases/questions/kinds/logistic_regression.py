@@ -72,6 +72,10 @@ class LogisticRegressionKind(StatisticKind[LogisticRegression]):
     def bound_unit(self, columns: Sequence[Attribute], *, mechanism: str, counted: Counted) -> str:
         return "logarithms of odds"
 
+    def has_one_unit(self, columns: Sequence[Attribute]) -> bool:
+        """Each is for more of its own predictor."""
+        return False
+
     def least_bound(self, columns: Sequence[Attribute], *, mechanism: str) -> float:
         """Of very many rows it is as small as that of a slope."""
         return 1e-12

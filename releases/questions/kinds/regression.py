@@ -69,6 +69,10 @@ class RegressionKind(StatisticKind[Regression]):
     def bound_unit(self, columns: Sequence[Attribute], *, mechanism: str, counted: Counted) -> str:
         return f"units of {columns[0].name}"
 
+    def has_one_unit(self, columns: Sequence[Attribute]) -> bool:
+        """A slope is in the outcome's unit per unit of its predictor, the intercept in the outcome's."""
+        return False
+
     def least_bound(self, columns: Sequence[Attribute], *, mechanism: str) -> float:
         """A slope is as small as the predictor's range is large."""
         return 1e-12
