@@ -107,7 +107,7 @@ class BudgetRequest(Request):
 
 
 def _amounts(epsilon: str, delta: str) -> str:
-    return f"epsilon {epsilon}" + ("" if delta in ("", "0") else f" with delta {delta}")
+    return f"epsilon {epsilon}" + ("" if delta in ("", "0") else f", delta {delta}")
 
 
 class ReleaseRequestQuerySet(models.QuerySet["ReleaseRequest"]):

@@ -32,7 +32,7 @@ def test_a_request_waits_for_a_reviewer_and_spends_nothing(send, protected):
     assert BudgetRequest.objects.count() == 1
 
 
-@pytest.mark.parametrize(("delta", "said"), [("0.000001", " with delta 0.000001"), ("0", "")])
+@pytest.mark.parametrize(("delta", "said"), [("0.000001", ", delta 0.000001"), ("0", "")])
 def test_the_amounts_asked_for_and_granted_are_shown_with_their_delta(send, protected, as_, alice, sofia, delta, said):
     send(delta=delta, policy="pure" if delta == "0" else "zcdp")
     address, of_asking = (reverse(name, args=[protected.pk]) for name in ("dataset_detail", "budget"))
