@@ -71,10 +71,11 @@ def new_collection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     is_sent = request.method == "POST"
     every_column = GlanceForm(request.POST if is_sent else None)
     is_of_lines = is_sent and not every_column.is_bound
-    universe, posted = dataset.universe, request.POST if is_of_lines else None
+    universe = dataset.universe
     assert universe is not None
-    form = CollectionForm(posted, universe=universe, initial={"epsilon": first_epsilon(dataset.budget)})
-    lines = PartFormSet(posted, form_kwargs={"universe": universe})
+    first = {"epsilon": first_epsilon(dataset.budget)}
+    form = CollectionForm(request.POST if is_of_lines else None, universe=universe, initial=first)
+    lines = PartFormSet(request.POST if is_of_lines else None, form_kwargs={"universe": universe})
     sent: GlanceForm | CollectionForm = every_column if every_column.is_bound else form
     if is_sent and all([sent.is_valid(), every_column.is_bound or lines.is_valid()]):
         try:
