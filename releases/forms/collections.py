@@ -18,7 +18,7 @@ from releases.engine.workload.questions import Question
 from releases.forms.fields import MAX_FORM_COLUMNS, DecimalTextField, LenientForm, TextsField, missing
 from releases.forms.releases import population_field
 from releases.models import ShareRule
-from releases.questions.base import Columns, kind_of
+from releases.questions.base import Columns, calling, kind_of
 from releases.questions.together import (
     COUNTS,
     GLANCE,
@@ -73,7 +73,10 @@ class CollectionForm(forms.Form):
         label="Title", max_length=200, required=False, help_text=f"Of all of them together. Empty: {TITLE}."
     )
     epsilon = epsilon_field()
-    population = population_field()
+
+    def __init__(self, *args: Any, universe: Universe, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["population"] = population_field(calling("{many}", universe))
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or {}

@@ -68,16 +68,16 @@ class ChoiceForm(forms.Form):
 NEVER_LOOKED_UP = "A public guess, such as the size of the survey. Never look it up in the table."
 
 
-def population_field() -> forms.IntegerField:
-    """A guess at the rows."""
+def population_field(many: str = Counted.ROWS.many) -> forms.IntegerField:
+    """A guess at how many there are of what is counted."""
     return forms.IntegerField(
-        label="About how many rows",
+        label=f"About how many {many}",
         required=False,
         min_value=1,
         max_value=1_000_000_000,
         help_text=f"If you may say so. {NEVER_LOOKED_UP}",
         widget=forms.TextInput(attrs={"inputmode": "numeric"}),
-        error_messages=whole_number("About how many rows", least=1, most=1_000_000_000, example=10_000),
+        error_messages=whole_number(f"About how many {many}", least=1, most=1_000_000_000, example=10_000),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 from django import forms
@@ -15,7 +16,7 @@ from releases.engine.workload.parsing import read_statistic
 from releases.engine.workload.queries import read_count
 from releases.engine.workload.statistic import Statistic
 from releases.forms.fields import MAX_FORM_COLUMNS, MAX_LISTED_COLUMNS, DecimalTextField, missing, read_json
-from releases.questions.base import Field, Input, StatisticKind
+from releases.questions.base import Field, Input, StatisticKind, calling
 
 
 class StatisticForm(forms.Form):
@@ -33,7 +34,8 @@ class StatisticForm(forms.Form):
         self.kind = kind
         self.universe = universe
         for field in kind.fields:
-            self.fields[field.name] = _form_field(field, universe)
+            called = replace(field, label=calling(field.label, universe), help=calling(field.help, universe))
+            self.fields[field.name] = _form_field(called, universe)
 
     @property
     def title(self) -> str:
@@ -41,7 +43,7 @@ class StatisticForm(forms.Form):
 
     @property
     def says(self) -> str:
-        return self.kind.says
+        return calling(self.kind.says, self.universe)
 
     @property
     def lacks(self) -> str:

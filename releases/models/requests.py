@@ -98,7 +98,16 @@ class BudgetRequest(Request):
     @property
     def amounts(self) -> str:
         """What is asked for."""
-        return f"epsilon {self.epsilon}" + ("" if self.delta == "0" else f" with delta {self.delta}")
+        return _amounts(self.epsilon, self.delta)
+
+    @property
+    def granted(self) -> str:
+        """What was granted; empty where nothing was."""
+        return _amounts(self.granted_epsilon, self.granted_delta) if self.granted_epsilon else ""
+
+
+def _amounts(epsilon: str, delta: str) -> str:
+    return f"epsilon {epsilon}" + ("" if delta in ("", "0") else f", delta {delta}")
 
 
 class ReleaseRequestQuerySet(models.QuerySet["ReleaseRequest"]):

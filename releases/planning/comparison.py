@@ -14,6 +14,7 @@ from releases.display.durations import usual_limit
 from releases.display.math import typeset
 from releases.engine.accounting import accountant, filters
 from releases.engine.bounds.accuracy import Bound, Proof
+from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.counted import Counted
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP, decimal_text, exact
 from releases.engine.domain.schema import Schema
@@ -365,10 +366,20 @@ def says_little_at_all(rows: Sequence[ComparedPlan]) -> str:
 
 def bound_unit(plan: Plan) -> str:
     """What a plan's bound is measured in. Only bounds in one unit can be set against each other."""
-    universe, columns = plan.schema.universe, plan.workload.columns
-    # Columns of categories beside those of numbers or of dates make the groups.
-    valued = valued_columns(plan.workload) or [universe[name] for name in columns]
-    return kind_of(plan.workload).bound_unit(valued, mechanism=plan.mechanism, counted=plan.schema.counted)
+    valued, kind = _valued(plan), kind_of(plan.workload)
+    return kind.bound_unit(valued, mechanism=plan.mechanism, counted=plan.schema.counted)
+
+
+def why_no_largest_error(plan: Plan) -> str:
+    """Why one number cannot say how far every answer may be off; empty where it can."""
+    if kind_of(plan.workload).has_one_unit(_valued(plan)):
+        return ""
+    return "The answers have different units, so one largest error cannot be given for all of them. Choose an epsilon."
+
+
+def _valued(plan: Plan) -> list[Attribute]:
+    """Columns of categories beside those of numbers or of dates make the groups."""
+    return valued_columns(plan.workload) or [plan.schema.universe[name] for name in plan.workload.columns]
 
 
 def other_mechanisms(plans: Sequence[Plan]) -> list[Mechanism]:

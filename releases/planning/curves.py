@@ -14,7 +14,7 @@ from releases.engine.domain.privacy import PrivacyBudget
 from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
 from releases.engine.workload.questions import Question
-from releases.planning.comparison import ComparedPlan, plan_at
+from releases.planning.comparison import ComparedPlan, plan_at, why_no_largest_error
 from releases.questions.base import kind_of
 
 #: Where the curves are drawn, as shares of the chosen epsilon.
@@ -90,8 +90,10 @@ def _curve(
 
 
 def bound_curves(rows: Sequence[ComparedPlan], *, chosen: Fraction) -> list[BoundCurves]:
-    """The curves of each unit of bounds."""
-    drawn = []
+    """The curves of each unit of bounds; none where the answers of a method have several units."""
+    drawn: list[BoundCurves] = []
+    if rows and why_no_largest_error(rows[0].plan):
+        return drawn
     for number, unit in enumerate(dict.fromkeys(row.unit for row in rows)):
         points = bound_points([row.plan for row in rows if row.unit == unit])
         if points:

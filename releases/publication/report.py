@@ -41,8 +41,9 @@ from releases.publication.receipt import (
     synthetic_beside,
 )
 from releases.publication.region_maps import Maps, map_of
+from releases.publication.shares import MOST_CELLS, Whole
 from releases.questions.base import kind_of
-from releases.questions.headline import value_text
+from releases.questions.headline import Released, value_text
 from releases.schema.descriptions import notes_of, table_of, with_unit
 
 HTML = "report.html"
@@ -51,6 +52,7 @@ _MOST_TABLES, _MOST_ROWS = 12, 60
 #: More bins of a column than this cannot be told apart in a heat map.
 _MAX_HEAT_BINS = 50
 _TIMEOUT = 120
+_NUMBERS = ("estimate", "lower", "upper")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,6 +65,7 @@ class ReportTable:
         more: what is not in the table; empty where everything is.
         says: what it shows, in words; empty where nothing is made of it.
         has_one_axis: whether its numbers have one unit.
+        has_shares: whether its rows end with the share of all.
         map: its numbers on a map; None where there is none. `missing` says which rows are not on it.
     """
 
@@ -75,6 +78,7 @@ class ReportTable:
     says: str = ""
     of_dates: bool = False
     has_one_axis: bool = True
+    has_shares: bool = False
     map: dict[str, Any] | None = None
     missing: str = ""
 
@@ -176,6 +180,8 @@ def _tables(
         columns = [with_unit(name, notes) for name in family.attributes] if question.is_counts else ["Of"]
         of_dates = dates_of(question) is not None
         left, kind = cells - len(rows), kind_of(question)
+        is_whole = isinstance(family, Marginal) and 1 < cells <= MOST_CELLS
+        shares = _shares(result["receipt"], rows, read(first, first + cells)) if is_whole else []
         on_map = map_of(maps, question, family, read, first=first, unit=unit_of(question, notes))
         if not question.is_counts and not question.is_open:
             labels = [(each,) for each in with_units(question, (label for (label,) in labels), notes)]
@@ -184,8 +190,12 @@ def _tables(
                 title=family.title(universe),
                 is_measured=not rows or "estimate" in rows[0],
                 of_dates=of_dates,
-                heads=(*columns, *_heads(rows, of_dates=of_dates)),
-                rows=tuple((*label, *_values(row)) for label, row in zip(labels, rows, strict=True)),
+                heads=(*columns, *_heads(rows, of_dates=of_dates), *(("Share",) if shares else ())),
+                has_shares=bool(shares),
+                rows=tuple(
+                    (*label, *_values(row), *shares[place : place + 1])
+                    for place, (label, row) in enumerate(zip(labels, rows, strict=True))
+                ),
                 more=f"{left:,} more answers are in answers.csv." if left else "",
                 has_one_axis=kind.has_one_axis,
                 map=on_map.chart if on_map else None,
@@ -197,6 +207,22 @@ def _tables(
         )
         first += cells
     return tuple(tables)
+
+
+def _shares(receipt: Mapping[str, Any], rows: Rows, every: Rows) -> list[str]:
+    """Of each row its share of a whole table of counts; none where nothing was counted.
+
+    Args:
+        every: all rows of the table.
+    """
+    if not every or "answer" in every[0]:
+        return []
+    total = receipt["total"]
+    estimates, lowers, uppers = ([row[name] for row in every] for name in _NUMBERS)
+    whole = Whole.of(estimates, lowers, uppers, rows=total["estimate"] if total.get("is_exact") else None)
+    if whole is None:
+        return []
+    return [whole.text(Released(label="", **{name: row[name] for name in _NUMBERS})) for row in rows]
 
 
 def _associations(receipt: Mapping[str, Any]) -> Iterator[ReportTable]:
@@ -223,7 +249,7 @@ def _heads(rows: Rows, *, of_dates: bool) -> tuple[str, ...]:
 def _values(row: Mapping[str, Any]) -> tuple[str, ...]:
     if "answer" in row:
         return (row["answer"],)
-    return tuple(value_text(row[name]) for name in ("estimate", "lower", "upper"))
+    return tuple(value_text(row[name]) for name in _NUMBERS)
 
 
 def time_chart(

@@ -66,6 +66,8 @@ class Input(StrEnum):
 class Field:
     """One field of the form that asks for a statistic.
 
+    Its label and its help are read through `calling`.
+
     Attributes:
         name: in the form, and the last word of the place that an error names.
         missing: what is said where nothing was typed; empty where it may be left empty.
@@ -153,6 +155,10 @@ class Kind(ABC):
         """What a bound on its error is measured in. Only bounds in one unit can be set against each other."""
         return counted.many
 
+    def has_one_unit(self, columns: Sequence[Attribute]) -> bool:
+        """Whether all answers about these columns have one unit, so that one largest error says something of each."""
+        return True
+
     def least_bound(self, columns: Sequence[Attribute], *, mechanism: str) -> float:
         """The bound below which nothing is left to be drawn on a logarithmic axis. Sums of very many rows, and means
         over them, are drawn further down than to a unit."""
@@ -196,7 +202,7 @@ class StatisticKind(Kind, Generic[S]):
 
     Attributes:
         statistic: the engine's part.
-        says: what is answered, in a sentence or two.
+        says: what is answered, in a sentence or two, to be read through `calling`.
         fields: what a person fills in; a rule about the whole is said beside the first. None where nobody asks for it.
         lacks: why nothing of the kind can be asked where the first field has no column to offer.
     """
@@ -295,6 +301,14 @@ def phrases() -> dict[str, str]:
     return {word: phrase for kind in kinds().values() for word, phrase in kind.phrases.items()}
 
 
+def calling(text: str, universe: Universe) -> str:
+    """A text of a kind for the columns that can be asked about: ``{one}`` and ``{many}`` become what they count. Of
+    columns that count rows and columns that count persons both are named, as either may be chosen."""
+    counted = [each.counted for each in universe.populations]
+    one, many = (" or ".join(words) for words in zip(*((each.one, each.many) for each in counted), strict=True))
+    return text.replace("{one}", one).replace("{many}", many)
+
+
 # What several kinds share
 
 
@@ -335,7 +349,7 @@ GROUPS_FIELD = Field(
     name="by",
     label="In each group of",
     input=Input.TEXT,
-    help="The names of up to three columns of categories, with commas. Leave it empty for all rows together.",
+    help="The names of up to three columns of categories, with commas. Leave it empty for all {many} together.",
 )
 CAP_FIELD = Field(
     name="cap",
@@ -348,7 +362,7 @@ CAP_FIELD = Field(
 
 def weight_field(label: str, *, missing: str = "", may_be_none: str = "") -> Field:
     """The field for the column of weights."""
-    help_text = f"The column that says how many people each row of a survey represents. {may_be_none}".strip()
+    help_text = f"The column that says how many people each {{one}} of a survey represents. {may_be_none}".strip()
     columns = Columns.NUMERIC
     return Field(name="weighted_by", label=label, input=Input.COLUMN, help=help_text, missing=missing, columns=columns)
 
@@ -377,12 +391,15 @@ class NumbersByGroup(StatisticKind[N]):
     fields = (
         columns_field(Columns.NUMERIC, label="Of these columns"),
         GROUPS_FIELD,
-        weight_field("Weighted by", may_be_none="Leave it empty where every row counts once."),
+        weight_field("Weighted by", may_be_none="Leave it empty where every {one} counts once."),
         CAP_FIELD,
     )
     lacks = "No column is declared as numbers, so there is nothing to add up."
     #: What the number is called, between its article and the column's name.
     noun: ClassVar[str]
+
+    def has_one_unit(self, columns: Sequence[Attribute]) -> bool:
+        return len(columns) == 1
 
     def found(self, statistic: N, part: int, answers: Sequence[Released], *, unit: str) -> str:
         article = "The" if statistic.weight is None else "The weighted"

@@ -14,7 +14,7 @@ from releases.engine.errors import InvalidInput
 from releases.engine.workload.kinds.strongest_associations import StrongestAssociations, refused
 from releases.engine.workload.kinds.weighted_count import WeightedCount
 from releases.engine.workload.queries import WORKLOAD_VERSION
-from releases.questions.base import Columns, Input, StatisticKind, offered_statistics
+from releases.questions.base import Columns, Input, StatisticKind, calling, offered_statistics
 
 #: Questions that are planned on one page.
 MAX_PARTS = 6
@@ -121,11 +121,10 @@ def _needs_more(kind: StatisticKind[Any]) -> bool:
     )
 
 
-def assumed(kind: StatisticKind[Any]) -> str:
+def assumed(kind: StatisticKind[Any], universe: Universe) -> str:
     """What a line takes for the fields that it does not have: ``share of the rows 0.5``."""
-    return ", ".join(
-        f"{field.label[:1].lower()}{field.label[1:]}: {field.initial}" for field in kind.fields[1:] if field.initial
-    )
+    given = [(calling(field.label, universe), field.initial) for field in kind.fields[1:] if field.initial]
+    return ", ".join(f"{label[:1].lower()}{label[1:]}: {initial}" for label, initial in given)
 
 
 def line_asked(

@@ -5,11 +5,12 @@
     18-65, 18 to 65          one bin, which holds both ends
     0-10, 10-20              bins of other numbers: each begins where the one before it ends
     [0, 10.5), [10.5, 20]    bins as the pages write them
-    0 to 100 by 10           bins of equal width; or 0 to 100 in 20 bins
+    0 to 100 by 10           bins of equal width; or 0 to 100 in 20 bins; 0 to 6 000 by 500 is 0 to 6000 by 500
 
 Commas, semicolons, bars, spaces or line ends stand between them. A hyphen means "to" where it follows a number at once
 or has a space on both sides; else it is the sign of the number behind it: -5-5 is -5 to 5, and -10 -5 are two edges. A
-dash always means "to". What separates thousands, or stands for the point, could be meant otherwise and is refused.
+dash always means "to". What else separates thousands, or
+stands for the point, could be meant otherwise and is refused.
 
 Bins of dates are written so, each date as in ISO 8601 or as the table writes it:
 
@@ -45,6 +46,11 @@ _BETWEEN = re.compile(r"[\s,;|]+")
 _INTERVAL = re.compile(rf"\[\s*({_NUMBER})\s*,\s*({_NUMBER})\s*([\])])[\s,;|]*")
 _EQUAL = re.compile(rf"({_NUMBER}){_TO}({_NUMBER})\s+(by|in)\s+({_NUMBER})(?:\s+bins?)?", re.IGNORECASE)
 _EQUAL_IN_WORDS = re.compile(r"(\S+)\s+to\s+(\S+)\s+(by|in)\s+(\S+?)(?:\s+bins?)?", re.IGNORECASE)
+#: Bins of equal width with spaces between thousands: no two numbers follow each other there, so it has one meaning.
+_SPACED = rf"(?:[+-]?[0-9]{{1,3}}(?: [0-9]{{3}})+(?:\.[0-9]*)?|{_NUMBER})"
+_EQUAL_SPACED = re.compile(rf"{_SPACED}{_TO}{_SPACED}\s+(?:by|in)\s+{_SPACED}(?:\s+bins?)?", re.IGNORECASE)
+_BETWEEN_THOUSANDS = re.compile(r"(?<=[0-9]) (?=[0-9]{3}(?![0-9]))")
+_SPACES = re.compile("[\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}\N{THIN SPACE}]")
 #: A thousand with a point, as some countries write it; elsewhere it is 1.
 _GROUPED = re.compile(r"(?<![0-9.])[0-9]{1,3}(?:\.[0-9]{3})+(?![0-9.])")
 #: The same where no decimal is likely to be meant: 0.125 is one.
@@ -69,7 +75,7 @@ def edges_from_text(text: str, *, kind: AttributeKind = AttributeKind.NUMBER) ->
     Raises:
         InvalidInput: it could be meant in another way, or in none.
     """
-    text = _with_plain_dashes(text)
+    text = _in_plain_signs(text)
     if not text:
         raise InvalidInput("edges", None, f"must be at least two numbers; {_HOW}")
     if kind is AttributeKind.INTEGER and (match := _GROUPED.search(text)):
@@ -141,7 +147,7 @@ def range_in_words(dates: Dates) -> str:
 def names_bins(text: str) -> bool:
     """Whether a text that can be read names bins rather than their edges, or has 1.500, which is 1500 for many; a
     person should see how it was read."""
-    text = _with_plain_dashes(text)
+    text = _in_plain_signs(text)
     if _THOUSAND.search(text):
         return True
     if not text or _EQUAL.fullmatch(text) or _EQUAL_IN_WORDS.fullmatch(text):
@@ -218,6 +224,12 @@ def codes_within(attribute: Attribute) -> list[str]:
     return [each for each in attribute.missing if is_number(each) and lowest <= Decimal(each) <= highest]
 
 
+def _in_plain_signs(text: str) -> str:
+    """With plain dashes and spaces, and without the spaces between thousands where these have one meaning."""
+    text = _SPACES.sub(" ", _with_plain_dashes(text))
+    return _BETWEEN_THOUSANDS.sub("", text) if _EQUAL_SPACED.fullmatch(text) else text
+
+
 def _with_plain_dashes(text: str) -> str:
     return re.sub(r"[ \t]*[–—][ \t]*", " to ", text.replace("\N{MINUS SIGN}", "-")).strip()
 
@@ -229,7 +241,7 @@ def _items(text: str) -> list[_Item]:
         gap = _BETWEEN.match(text, match.end()) if match else None
         if match is None or (gap is None and match.end() < len(text)):
             raise _unreadable(re.split(r"[,;|\n]", text[position:], maxsplit=1)[0].strip() or text)
-        items.append(_Item(low=_read(match[1]), high=_read(match[2]) if match[2] else None, text=match[0]))
+        items.append(_Item(low=_read(match[1], text), high=_read(match[2], text) if match[2] else None, text=match[0]))
         position = match.end()
         if gap is not None:
             position = gap.end()
@@ -238,9 +250,14 @@ def _items(text: str) -> list[_Item]:
     return items
 
 
-def _read(token: str) -> Decimal:
+def _read(token: str, text: str) -> Decimal:
+    """
+    Args:
+        text: all of it, which an error quotes where a part alone could not be found in it.
+    """
     if re.match(r"[+-]?0[0-9]", token):
-        raise InvalidInput("edges", token, "must be a number without leading zeros or separators of thousands")
+        rule = f"must be numbers without leading zeros or separators of thousands, such as 0, 1000, 2500; {_HOW}"
+        raise InvalidInput("edges", text, rule)
     return number(token, field="edges")
 
 
@@ -315,7 +332,7 @@ def _check_rising(items: list[_Item]) -> None:
 def _of_intervals(text: str) -> list[Decimal]:
     found, position = [], 0
     while match := _INTERVAL.match(text, position):
-        found.append((_read(match[1]), _read(match[2]), match[3]))
+        found.append((_read(match[1], text), _read(match[2], text), match[3]))
         position = match.end()
     meet = all(before[1] == after[0] for before, after in pairwise(found))
     closed = [end for _, _, end in found] == [")"] * (len(found) - 1) + ["]"]

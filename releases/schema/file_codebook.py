@@ -35,8 +35,12 @@ def proposed(dataset: Dataset) -> tuple[dict[str, Attribute], Notes]:
 
 
 def missing_codes(dataset: Dataset) -> list[tuple[str, str]]:
-    """Of each column that has some, the codes that the file takes for missing, as text."""
-    return [(each["name"], ", ".join(each["missing"])) for each in dataset.file_codebook if each["missing"]]
+    """The codes that the file takes for missing, as text: each list of them once, behind the columns that have it."""
+    found: dict[str, list[str]] = {}
+    for each in dataset.file_codebook:
+        if each["missing"]:
+            found.setdefault(", ".join(each["missing"]), []).append(each["name"])
+    return [(", ".join(names), codes) for codes, names in found.items()]
 
 
 def columns_of_dates(dataset: Dataset) -> dict[str, AttributeKind]:

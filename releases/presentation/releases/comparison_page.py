@@ -140,6 +140,7 @@ class ComparisonPage:
         opens_further: what is folded away below the recommended one is to be seen at once.
         keeps: what the page's own links keep of its address, before what they add.
         error: the bound of the recommended one as it is typed; empty where it has none.
+        no_error: why no largest error can be asked for; empty where one can.
     """
 
     recommended: Recommended | None
@@ -157,6 +158,7 @@ class ComparisonPage:
     opens_further: bool
     keeps: str
     error: str
+    no_error: str
 
     @property
     def has_units(self) -> bool:
@@ -186,6 +188,7 @@ def comparison_page(
     can_run = tuple(each for each in shown.values() if not each.reason)
     cannot_run = tuple(each for each in shown.values() if each.reason)
     for_rows = want == Want.ROWS
+    no_error = comparison.why_no_largest_error(rows[0].plan) if rows else ""
     first = recommendation.recommended(rows, for_rows=for_rows)
     further = tuple(each for each in can_run if first is None or each.name != first.mechanism.name)
     return ComparisonPage(
@@ -203,7 +206,8 @@ def comparison_page(
         further=further,
         opens_further=first is None or opens or any(each.is_open for each in (*further, *cannot_run)),
         keeps=f"want={want}&" if want in list(Want) else "",
-        error="" if first is None or first.bound is None else _typed(first.bound.alpha),
+        error="" if first is None or first.bound is None or no_error else _typed(first.bound.alpha),
+        no_error=no_error,
     )
 
 

@@ -9,14 +9,14 @@ from django.urls import reverse
 from releases.engine.workload.kinds.mean import Mean
 from releases.engine.workload.queries import Workload
 from releases.models import Release
-from releases.questions.base import Want, kinds, offered_statistics
+from releases.questions.base import Want, calling, kinds, offered_statistics
 
-#: What each offers, in the order of the page.
+#: What each offers, in the order of the page, to be read through `calling`.
 _SAID = {
-    Want.TABLE: ("A table of counts", "How many rows have each value, or each combination of values."),
+    Want.TABLE: ("A table of counts", "How many {many} have each value, or each combination of values."),
     Want.ROWS: ("Synthetic rows", "An artificial table that resembles yours."),
-    Want.AVERAGES: ("Averages or totals", "Of columns that hold numbers, over all rows or by group."),
-    Want.PERCENTILES: ("A median or other quantiles", "Of all rows, or by group."),
+    Want.AVERAGES: ("Averages or totals", "Of columns that hold numbers, over all {many} or by group."),
+    Want.PERCENTILES: ("A median or other quantiles", "Of all {many}, or by group."),
     Want.LINE: ("How one column depends on others", "Regression."),
     Want.OTHER: ("Another statistic", "The most common value, votes, a range and more."),
     Want.SAME: ("The same as before", "The questions of an earlier release, draft or workload."),
@@ -69,8 +69,10 @@ def wants_shown(release: Release, *, want: Want | None, kind: str) -> WantsShown
         want: None until one is chosen.
         kind: of question that the page is about.
     """
+    universe = release.dataset.universe
+    assert universe is not None
     own = [
-        Choice(title=title, says=says, address=f"?want={each}#kind", is_chosen=each is want)
+        Choice(title=title, says=calling(says, universe), address=f"?want={each}#kind", is_chosen=each is want)
         for each, (title, says) in _SAID.items()
     ]
     session = Choice(

@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from releases.presentation.results.rows import Answer
-from releases.presentation.results.shares import Whole
+from releases.publication.shares import Whole
 from releases.questions.headline import number_text
 
 #: Of more answers none are offered to be ticked; a filter adds up any number of them.

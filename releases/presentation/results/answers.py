@@ -25,13 +25,13 @@ from releases.engine.workload.questions import Question
 from releases.engine.workload.statistic import Part
 from releases.presentation.results.added_up import AddedUp, added_up, sum_in_words
 from releases.presentation.results.rows import Answer
-from releases.presentation.results.shares import Whole
 from releases.presentation.results.stored_answers import read_answers
 from releases.presentation.results.table_filter import MAX_ARRANGED, Arrangement, Head
 from releases.presentation.results.two_answers import MOST_OFFERED, TwoAnswers, is_measured, two_answers
 from releases.publication import files, report
 from releases.publication.receipt import are_limited, fuller_bins, rows_text
 from releases.publication.region_maps import RegionMap, map_of, read_maps
+from releases.publication.shares import Whole
 from releases.questions.base import kind_of
 from releases.schema.descriptions import Notes, with_unit
 

@@ -24,9 +24,9 @@ from releases.engine.workload.parsing import read_answered
 from releases.engine.workload.queries import Marginal, Workload
 from releases.models import Release
 from releases.presentation.results.rows import Answer
-from releases.presentation.results.shares import Whole
 from releases.publication.associations import Association, associations_of
 from releases.publication.files import ANSWERS, folder_of, stored_rows
+from releases.publication.shares import Whole
 
 _QUARTILES = (("First quartile", 1, 4), ("Median", 1, 2), ("Third quartile", 3, 4))
 #: Bars of a column in order; neighbours share one where there are more bins.

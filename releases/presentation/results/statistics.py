@@ -17,12 +17,12 @@ from releases.engine.mechanisms.thresholds import ABOVE
 from releases.engine.workload.questions import Inquiry, dates_of
 from releases.engine.workload.statistic import Part
 from releases.presentation.results.rows import Answer
-from releases.presentation.results.shares import Whole
 from releases.presentation.results.two_answers import TwoAnswers, two_answers
 from releases.publication import files
 from releases.publication.associations import Association
 from releases.publication.headline import unit_of, with_units
 from releases.publication.region_maps import RegionMap, map_of, read_maps
+from releases.publication.shares import Whole
 from releases.questions.base import Shape, statistic_kind
 from releases.questions.headline import number_text, value_text
 from releases.schema.descriptions import Notes

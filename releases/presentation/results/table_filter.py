@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from releases.presentation.results.rows import Answer
+from releases.publication.shares import MOST_CELLS
 
 #: Larger tables are shown as they were asked; nobody sorts what they cannot read, and all of it would be read to do so.
-MAX_ARRANGED = 50_000
+MAX_ARRANGED = MOST_CELLS
 NUMBERS = ("estimate", "lower", "upper", "synthetic")
 #: Falls and rises with the estimate, so nothing is sorted by it.
 SHARE = "share"

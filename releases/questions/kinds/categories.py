@@ -14,7 +14,7 @@ class CategoriesKind(OneColumn[Categories]):
     statistic = Categories
     title = "Values that nobody declared"
     says = (
-        "Which values of a column, besides its declared categories, many rows have. How many have each is not said, "
+        "Which values of a column, besides its declared categories, many {many} have. How many have each is not said, "
         "and what few people have is not named."
     )
     phrases = {"categories": "values that are not declared"}

@@ -15,7 +15,9 @@ from releases.questions.headline import Released
 class LargestCountKind(StatisticKind[LargestCount]):
     statistic = LargestCount
     title = "Largest of several counts"
-    says = "Which of several counts is the largest. A row may be in any number of them; how large they are is not said."
+    says = (
+        "Which of several counts is the largest. A {one} may be in any number of them; how large they are is not said."
+    )
     phrases = {"largest_count": "largest of several counts"}
     fields = (COUNTS_FIELD,)
     is_about_bins = True

@@ -22,7 +22,7 @@ class LogisticRegressionKind(StatisticKind[LogisticRegression]):
     says = (
         "How many times as high the odds of the outcome are for more of a predictor, or for another category of it, "
         "where the other predictors are equal. Every number has an interval for the noise and for the sampling of the "
-        "rows. It takes many rows; if noise hides the answer, the result says so instead."
+        "{many}. It takes many {many}; if noise hides the answer, the result says so instead."
     )
     phrases = {"logistic_regression": "logistic regression"}
     fields = (
@@ -72,6 +72,10 @@ class LogisticRegressionKind(StatisticKind[LogisticRegression]):
     def bound_unit(self, columns: Sequence[Attribute], *, mechanism: str, counted: Counted) -> str:
         return "logarithms of odds"
 
+    def has_one_unit(self, columns: Sequence[Attribute]) -> bool:
+        """Each is for more of its own predictor."""
+        return False
+
     def least_bound(self, columns: Sequence[Attribute], *, mechanism: str) -> float:
         """Of very many rows it is as small as that of a slope."""
         return 1e-12
@@ -89,8 +93,8 @@ class LogisticRegressionKind(StatisticKind[LogisticRegression]):
         first = answers[0]
         if first.is_chosen:
             return (
-                "No odds ratio can be said: the noise hides how the outcome depends on the predictors. More rows, a "
-                "larger epsilon, fewer predictors or wider ranges would help"
+                "No odds ratio can be said: the noise hides how the outcome depends on the predictors. More "
+                f"{first.counted.many}, a larger epsilon, fewer predictors or wider ranges would help"
             )
         ratio = Measure(noun="")
         return f"The {first.label} are about {ratio.said(first)} times as high, {ratio.between(first)}"

@@ -16,8 +16,8 @@ class MeanKind(NumbersByGroup[Mean]):
     title = "Average"
     want = Want.AVERAGES
     says = (
-        "The mean of each column, of all rows or in each group. The mean of a small group is drawn towards that of all "
-        "rows as far as noise hides it."
+        "The mean of each column, of all {many} or in each group. The mean of a small group is drawn towards that of "
+        "all {many} as far as noise hides it."
     )
     phrases = {"mean": "average"}
     noun = "average"

@@ -16,7 +16,8 @@ class MostCommonKind(StatisticKind[MostCommon]):
     statistic = MostCommon
     title = "Most common value"
     says = (
-        "The value that most rows have, or the few that most rows have, in falling order. How many have it is not said."
+        "The value that most {many} have, or the few that most {many} have, in falling order. How many have it is not "
+        "said."
     )
     phrases = {"most_common": "most common value", "top": "most common values"}
     fields = (

@@ -36,13 +36,13 @@ class QuantileKind(StatisticKind[Quantile]):
     statistic = Quantile
     title = "Median or quantile"
     want = Want.PERCENTILES
-    says = "The value, or the date, that a share of the rows have or are below."
+    says = "The value, or the date, that a share of the {many} have or are below."
     phrases = {"median": "median", "quantile": "quantile"}
     fields = (
         column_field(Columns.RANKED),
         Field(
             name="at",
-            label="Share of the rows",
+            label="Share of the {many}",
             input=Input.DECIMAL,
             help="0.5 for the median, 0.9 for the value that nine in ten are at or below.",
             initial="0.5",

@@ -22,13 +22,15 @@ class QuantilesKind(StatisticKind[Quantiles]):
     statistic = Quantiles
     title = "Several quantiles, or quantiles by group"
     want = Want.PERCENTILES
-    says = "For each of several shares, the value that so many of the rows have or are below; if asked, in each group."
+    says = (
+        "For each of several shares, the value that so many of the {many} have or are below; if asked, in each group."
+    )
     phrases = {"quantiles": "several quantiles"}
     fields = (
         column_field(Columns.RANKED),
         Field(
             name="at",
-            label="Shares of the rows",
+            label="Shares of the {many}",
             input=Input.TEXT,
             help="From the least to the largest, with commas: 0.25, 0.5, 0.75 for the quartiles.",
             initial="0.25, 0.5, 0.75",
@@ -38,7 +40,7 @@ class QuantilesKind(StatisticKind[Quantiles]):
             name="by",
             label="In each group of",
             input=Input.TEXT,
-            help="The name of a column of categories. Leave it empty for all rows together.",
+            help="The name of a column of categories. Leave it empty for all {many} together.",
         ),
     )
     lacks = "No column is declared as numbers or dates, so there is nothing to rank."

@@ -15,8 +15,8 @@ from releases.questions.headline import Released
 @register
 class RangeKind(StatisticKind[Range]):
     statistic = Range
-    title = "Range that holds most rows"
-    says = "Two values with a share of the rows from one to the other, and as many of the rest below as above."
+    title = "Range that holds most values"
+    says = "Two values with a share of the {many} from one to the other, and as many of the rest below as above."
     phrases = {"range": "range"}
     fields = (
         column_field(Columns.NUMERIC),
@@ -24,7 +24,7 @@ class RangeKind(StatisticKind[Range]):
             name="inside",
             label="Share inside",
             input=Input.DECIMAL,
-            help="0.98 leaves one row in a hundred below and one above.",
+            help="0.98 leaves one {one} in a hundred below and one above.",
             initial="0.98",
         ),
     )

@@ -30,8 +30,8 @@ class RegressionKind(StatisticKind[Regression]):
     want = Want.LINE
     says = (
         "The line that fits best: how much the outcome changes, on average, for each 1 more of a predictor where the "
-        "other predictors are equal. Every number has an interval for the noise and for the sampling of the rows. It "
-        "takes many rows; if noise hides the line, the result says so instead."
+        "other predictors are equal. Every number has an interval for the noise and for the sampling of the {many}. It "
+        "takes many {many}; if noise hides the line, the result says so instead."
     )
     phrases = {"regression": "linear regression"}
     fields = (
@@ -69,6 +69,10 @@ class RegressionKind(StatisticKind[Regression]):
     def bound_unit(self, columns: Sequence[Attribute], *, mechanism: str, counted: Counted) -> str:
         return f"units of {columns[0].name}"
 
+    def has_one_unit(self, columns: Sequence[Attribute]) -> bool:
+        """A slope is in the outcome's unit per unit of its predictor, the intercept in the outcome's."""
+        return False
+
     def least_bound(self, columns: Sequence[Attribute], *, mechanism: str) -> float:
         """A slope is as small as the predictor's range is large."""
         return 1e-12
@@ -96,7 +100,7 @@ class RegressionKind(StatisticKind[Regression]):
         first = answers[0]
         if first.is_chosen:
             return (
-                "No coefficient can be said: the noise hides how the predictors vary. More rows, a larger epsilon or "
-                "fewer predictors would help"
+                "No coefficient can be said: the noise hides how the predictors vary. More "
+                f"{first.counted.many}, a larger epsilon or fewer predictors would help"
             )
         return Measure(noun=f"The {first.label}").about(first)

@@ -17,7 +17,7 @@ class SecondMomentsKind(NumbersByGroup[SecondMoments]):
     title = "Second moments"
     want = Want.AVERAGES
     says = (
-        "The sum of every product of two of the columns, squares included, over all rows or in each group: what a "
+        "The sum of every product of two of the columns, squares included, over all {many} or in each group: what a "
         "regression or a correlation needs."
     )
     phrases = {"second_moments": "second moments"}

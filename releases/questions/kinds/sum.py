@@ -16,7 +16,7 @@ class SumKind(NumbersByGroup[Sum]):
     title = "Sum"
     want = Want.AVERAGES
     says = (
-        "The total of each column, over all rows or in each group. A value outside the declared range counts as the "
+        "The total of each column, over all {many} or in each group. A value outside the declared range counts as the "
         "declared rule says."
     )
     phrases = {"sum": "sum"}

@@ -14,8 +14,8 @@ class SurveyKind(OneColumn[Survey]):
     statistic = Survey
     title = "Survey by randomised response"
     says = (
-        "How many rows have each value of a column, where every single answer is randomised before it is counted: the "
-        "way to ask when not even this site is to be trusted with the answers."
+        "How many {many} have each value of a column, where every single answer is randomised before it is counted: "
+        "the way to ask when not even this site is to be trusted with the answers."
     )
     phrases = {"survey": "survey"}
     fields = (column_field(Columns.ALL),)

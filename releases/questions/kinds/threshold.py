@@ -31,7 +31,7 @@ class ThresholdKind(StatisticKind[Threshold]):
         COUNTS_FIELD,
         Field(
             name="above",
-            label="Threshold, in rows",
+            label="Threshold, in {many}",
             input=Input.WHOLE,
             help="Take it from a purpose, not from the table.",
         ),

@@ -16,7 +16,7 @@ class VarianceKind(NumbersByGroup[Variance]):
     title = "Variance"
     want = Want.AVERAGES
     says = (
-        "How far values are from the mean, squared and averaged, in each column, of all rows or in each group. Its "
+        "How far values are from the mean, squared and averaged, in each column, of all {many} or in each group. Its "
         "square root is the standard deviation."
     )
     phrases = {"variance": "variance"}

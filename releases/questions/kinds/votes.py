@@ -16,8 +16,8 @@ class VotesKind(StatisticKind[Votes]):
     statistic = Votes
     title = "Votes"
     says = (
-        "How many rows have a category in each of several columns, where a row counts in so many of them at most. The "
-        "fewer ballots a row has, the less noise."
+        "How many {many} have a category in each of several columns, where a {one} counts in so many of them at most. "
+        "The fewer ballots a {one} has, the less noise."
     )
     phrases = {"votes": "votes"}
     fields = (
@@ -31,9 +31,9 @@ class VotesKind(StatisticKind[Votes]):
         ),
         Field(
             name="ballots",
-            label="Ballots a row has, at most",
+            label="Ballots a {one} has, at most",
             input=Input.WHOLE,
-            help="A row with more counts in the first of its columns.",
+            help="A {one} with more counts in the first of its columns.",
             initial="1",
         ),
     )

@@ -29,7 +29,7 @@ class WeightedCountKind(StatisticKind[WeightedCount]):
     title = "Weighted count"
     want = Want.AVERAGES
     says = (
-        "How many people of the population the rows of a survey represent, in all or in each group: the sum of their "
+        "How many people of the population the {many} of a survey represent, in all or in each group: the sum of their "
         "weights. By group, the share of each group is shown as well."
     )
     phrases = {"weighted_count": "weighted count"}

@@ -38,6 +38,7 @@ from releases.publication.files import folder_of
 from releases.publication.joined_report import body_of
 from releases.publication.readme import name_of
 from releases.publication.report import HTML
+from releases.questions.base import calling
 from releases.questions.together import (
     PartAsked,
     assumed,
@@ -70,8 +71,11 @@ def new_collection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     is_sent = request.method == "POST"
     every_column = GlanceForm(request.POST if is_sent else None)
     is_of_lines = is_sent and not every_column.is_bound
-    form = CollectionForm(request.POST if is_of_lines else None, initial={"epsilon": first_epsilon(dataset.budget)})
-    lines = PartFormSet(request.POST if is_of_lines else None, form_kwargs={"universe": dataset.universe})
+    universe = dataset.universe
+    assert universe is not None
+    first = {"epsilon": first_epsilon(dataset.budget)}
+    form = CollectionForm(request.POST if is_of_lines else None, universe=universe, initial=first)
+    lines = PartFormSet(request.POST if is_of_lines else None, form_kwargs={"universe": universe})
     sent: GlanceForm | CollectionForm = every_column if every_column.is_bound else form
     if is_sent and all([sent.is_valid(), every_column.is_bound or lines.is_valid()]):
         try:
@@ -89,8 +93,10 @@ def new_collection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
             return redirect("confirm_collection", collection_id=collection.pk)
     context = {
         "dataset": dataset,
+        "counts": calling("{many}", universe),
+        "one": calling("{one}", universe),
         "glance": every_column,
-        "no_associations": why_no_associations(dataset.universe) if dataset.universe is not None else "",
+        "no_associations": why_no_associations(universe),
         "form": form,
         "lines": lines,
         "first_lines": lines.forms[:_LINES_SHOWN],
@@ -98,7 +104,10 @@ def new_collection(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         "lines_shown": _LINES_SHOWN,
         "has_weights": any(line.weights for line in lines.forms),
         "opens_more": any(line.errors or line.asked for line in lines.forms[_LINES_SHOWN:]),
-        "together": [(kind.title, kind.says, assumed(kind)) for kind in statistics_together().values()],
+        "together": [
+            (kind.title, calling(kind.says, universe), assumed(kind, universe))
+            for kind in statistics_together().values()
+        ],
         "apart": ", ".join(f"“{kind.title}”" for kind in statistics_apart()),
         **budget_facts(dataset.budget, dataset.schema),
     }

@@ -81,7 +81,8 @@ def _page(
         return render(request, "releases/_curves.html", curves)
     compared = _compared(request, release, plans, rows)
     page = compared["page"]
-    form.ask_for_error_in(page.unit, is_weighed=page.has_importance)
+    if not page.no_error:
+        form.ask_for_error_in(page.unit, is_weighed=page.has_importance)
     form.ask_how_many(plans[0].schema.counted)
     if weight_of(plans[0].workload) is not None:
         form.ask_what_weights_add_up_to()
@@ -115,7 +116,9 @@ def _compared(
     """The mechanisms, and what an error that somebody wants would take."""
     link = CompareLinkForm(request.GET)
     wanted, problem, most = link.wanted_error
-    needed = () if most is None else error_target.needed_for(rows, release.dataset.budget, error=most)
+    if most is not None and rows:
+        problem = comparison.why_no_largest_error(rows[0].plan)
+    needed = () if most is None or problem else error_target.needed_for(rows, release.dataset.budget, error=most)
     others = comparison.other_mechanisms(plans)
     return {
         "page": comparison_page(
@@ -196,6 +199,9 @@ def _take_epsilon(request: HttpRequest, release: Release, form: CompareForm) -> 
     rows = comparison.compared(plans, budget, guess=guessed_rows(release.options or {}))
     first = recommendation.recommended(rows, for_rows=CompareLinkForm(request.GET).given["want"] == Want.ROWS)
     if first is None:
+        return None
+    if why_not := comparison.why_no_largest_error(first.plan):
+        form.add_error("error", f"error: {typed!r} cannot be used. {why_not}")
         return None
     (needed,) = error_target.needed_for([first], budget, error=form.cleaned_data["error"])
     if not needed.epsilon:

@@ -28,7 +28,7 @@ from releases.forms.statistics import StatisticForm
 from releases.models import PLAIN, Release
 from releases.planning import comparison
 from releases.presentation.releases.wants import kinds_of, wants_shown
-from releases.questions.base import Want, kinds, offered_statistics
+from releases.questions.base import Want, calling, kinds, offered_statistics
 from releases.views.common.wizard import workload_of
 
 #: The buttons that add counts.
@@ -206,6 +206,7 @@ def question_context(release: Release, asked: Asked) -> dict[str, Any]:
     fields = form.column_fields if is_ticked else ()
     return {
         "universe": universe,
+        "counts": calling("{many}", universe),
         "of_persons": universe.populations[1].names if len(universe.populations) > 1 else (),
         "workload": workload,
         "stale": asked.stale,

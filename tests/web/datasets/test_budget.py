@@ -3,6 +3,7 @@
 import pytest
 from django.urls import reverse
 
+from releases import services
 from releases.models import Budget, BudgetRequest, LedgerEntry
 from tests.web.pages import field_value, words
 
@@ -29,6 +30,20 @@ def test_a_request_waits_for_a_reviewer_and_spends_nothing(send, protected):
     assert not LedgerEntry.objects.exists()
     assert send(epsilon="9").status_code == 400, "while one waits, no other can be made"
     assert BudgetRequest.objects.count() == 1
+
+
+@pytest.mark.parametrize(("delta", "said"), [("0.000001", ", delta 0.000001"), ("0", "")])
+def test_the_amounts_asked_for_and_granted_are_shown_with_their_delta(send, protected, as_, alice, sofia, delta, said):
+    send(delta=delta, policy="pure" if delta == "0" else "zcdp")
+    address, of_asking = (reverse(name, args=[protected.pk]) for name in ("dataset_detail", "budget"))
+    asked = BudgetRequest.objects.get()
+    requests = words(as_(alice).get(address)).partition("Budget requests")[2]
+    assert f"epsilon 3{said}" in requests
+    assert ("delta" in requests) == bool(said)
+    services.budgets.approve_request(request=asked, by=sofia, epsilon="2", delta=delta)
+    assert f"epsilon 2{said}" in words(as_(alice).get(address)).partition("Budget requests")[2]
+    BudgetRequest.objects.update(state="denied", note="No.")
+    assert f"Epsilon 3{said} was asked for" in words(as_(alice).get(of_asking))
 
 
 NO_BUDGETS = [

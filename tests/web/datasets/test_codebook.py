@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
+from releases.models import Dataset
 from releases.schema.codebook_csv import codebook_from_csv
 from releases.schema.descriptions import apart
+from releases.schema.file_codebook import missing_codes
 from releases.schema.metadata_codebooks import read_other
 from releases.schema.standard_codebooks import from_standard, is_standard, to_standard
 
@@ -230,3 +232,10 @@ def test_a_broken_file_is_read_or_refused_by_its_field(place, instead, whole):
         read = read_other(broken)
         if read is not None and is_standard(read):
             Schema.from_json(apart(from_standard(read)[0]).schema)
+
+
+def test_equal_missing_codes_of_a_file_are_listed_once_with_all_their_columns():
+    of_items = [{"name": f"item {number}", "missing": ["8", "9"]} for number in range(34)]
+    others = [{"name": "age", "missing": ["999"]}, {"name": "sex", "missing": []}]
+    listed = missing_codes(Dataset(file_codebook=[*of_items[:20], *others, *of_items[20:]]))
+    assert listed == [(", ".join(f"item {number}" for number in range(34)), "8, 9"), ("age", "999")]

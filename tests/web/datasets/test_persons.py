@@ -19,10 +19,11 @@ from releases.planning.column_checks import planned_check
 from releases.publication import files
 from releases.publication.archive import ARCHIVE
 from releases.publication.receipt import rules_said
+from releases.questions.base import Want, kinds
 from releases.questions.together import at_a_glance
 from tests.web.datasets.conftest import filled
 from tests.web.pages import as_words, body, words
-from tests.web.steps import ask_for, protect
+from tests.web.steps import ROW, ask_for, protect
 
 #: Of each kind of patient how many there are, and the rows of one: ward, cost, day.
 PATIENTS = [
@@ -195,6 +196,28 @@ def test_every_text_of_a_release_about_rows_says_how_many_of_one_person_count(vi
     said["an older one"] = " ".join(rules_said({**old, "rules_in_words": []}))
     assert set(said) == {"confirm", "release_detail", "an older one", *SAYS_RULES}
     assert [name for name, text in said.items() if "of one person at most 5 count" not in text] == []
+
+
+def pages_that_ask(dataset, by, client):
+    """The pages on which a question is chosen, by what was chosen so far."""
+    draft = reverse("questions", args=[services.releases.draft_release(dataset=dataset, by=by, title="Asked").pk])
+    addresses = {"together": reverse("new_collection", args=[dataset.pk]), "first": draft}
+    addresses |= {want: f"{draft}?want={want}" for want in Want} | {kind: f"{draft}?kind={kind}" for kind in kinds()}
+    return {name: said_by(body(client.get(address))) for name, address in addresses.items()}
+
+
+def test_no_page_that_asks_about_persons_calls_them_rows(declared, alice, as_):
+    """Every column that is counted has one value a person."""
+    sent = filled({"name": "who"}, *({"name": each["name"]} for each in TYPED[1:]), *({"made": "1", **MADE[0]},))
+    assert as_(alice).post(reverse("columns", args=[declared.pk]), sent).status_code == 302
+    declared.refresh_from_db()
+    services.datasets.declare_protection(dataset=declared, by=alice, unit=UNIT, neighbours=ROW["neighbours"])
+    pages = pages_that_ask(Dataset.objects.get(pk=declared.pk), alice, as_(alice))
+    assert "Share of the persons" in pages["quantile"]
+    assert "How many persons are at or below each value of" in pages["table"]
+    assert "share of the persons: 0.5" in pages["together"]
+    assert {name: found for name, page in pages.items() if (found := re.findall(r".{60}\brows?\b.{40}", page))} == {}
+    assert not any(re.search(r"\{(one|many)\}", page) for page in pages.values())
 
 
 def test_rows_and_persons_are_not_asked_about_at_once(visits, as_, alice):

@@ -16,8 +16,10 @@ from releases.models import LedgerEntry, Release
 from releases.planning import comparison, recommendation
 from releases.planning.row_methods import recommended
 from tests.web.conftest import WORKLOAD
-from tests.web.pages import body, field_value, link
+from tests.web.pages import body, field_value, link, words
 from tests.web.releases.conftest import charges
+from tests.web.releases.test_statistic_questions import COLUMNS, CONTENT
+from tests.web.steps import protect
 
 CHOICE = {"epsilon": "1", "delta": "0.0000001", "beta": "0.05"}
 
@@ -102,6 +104,42 @@ def test_an_error_that_cannot_be_kept_is_said_beside_its_field_and_nothing_typed
     assert response.status_code == 400
     assert rule in response.context["form"].errors["error"][0]
     assert [field_value(response, name) for name in ("error", "epsilon")] == [typed, "0.7"]
+
+
+#: Of the columns age and income in the kinds that can be asked, and whether all answers have one unit.
+UNITS = [
+    ({"mean": ["age"]}, True),
+    ({"mean": ["age", "income"]}, False),
+    ({"sum": {"columns": ["age", "income"], "by": ["sex"]}}, False),
+    ({"variance": ["age", "income"]}, False),
+    ({"second_moments": ["age", "income"]}, False),
+    ({"regression": {"outcome": "income", "columns": ["age"]}}, False),
+    ({"logistic_regression": {"outcome": "sex", "values": ["male"], "columns": ["age"]}}, False),
+    ({"median": "income"}, True),
+    ({"marginal": ["age", "sex"]}, True),
+]
+
+
+@pytest.mark.parametrize(("query", "has_one"), UNITS)
+def test_a_largest_error_is_asked_for_only_where_all_answers_have_one_unit(
+    upload_file, make_draft, as_, alice, query, has_one
+):
+    dataset = services.datasets.ingest_dataset(owner=alice, title="Tea", source=upload_file(CONTENT))
+    services.datasets.declare_universe(dataset=dataset, columns=COLUMNS, by=alice)
+    protect(dataset, alice)
+    draft = make_draft(dataset, query, mechanism="")
+    client, address = as_(alice), link("compare", draft)
+    page = client.get(address)
+    assert ('name="error"' in body(page), 'id="curves"' in body(page)) == (has_one, has_one)
+    assert ("The answers have different units" in words(page)) == (not has_one)
+    assert not re.search(r"units of [^.]*, income", words(page))
+    asked = client.get(address, {"error": "50", "curves": "1"})
+    assert ("Least epsilon for an error of at most" in words(asked)) == has_one
+    if not has_one:
+        refused = client.post(address, CHOICE | {"error": "50"})
+        assert refused.status_code == 400
+        assert "error: '50' cannot be used. The answers have different units" in words(refused)
+        assert field_value(refused, "error") == "50"
 
 
 def test_the_least_epsilon_really_gives_that_error_and_not_much_less_would(draft):

@@ -20,7 +20,7 @@ HOSTILE = '<script>alert("x")</script>'
 
 @pytest.fixture
 def run(dataset, make_draft, carry_out):
-    return lambda **given: carry_out(make_draft(dataset, **given))
+    return lambda queries=(), **given: carry_out(make_draft(dataset, *queries, **given))
 
 
 @pytest.fixture
@@ -49,6 +49,22 @@ def test_a_report_has_the_sentence_charts_numbers_cost_limits_and_citation(run, 
     pdf = (folder_of(release) / drawing.PDF).read_bytes()
     assert pdf.startswith(b"%PDF-")
     assert pdf.rstrip().endswith(b"%%EOF")
+
+
+@pytest.mark.draws
+def test_a_report_has_the_share_of_each_count_of_a_whole_table(run, archive):
+    """Every table of counts has one, a single count and running totals have none."""
+    counts = [{"marginal": ["age"]}, {"marginal": ["sex"]}, {"prefix": "age"}, {"count": {"sex": ["male"]}}]
+    release = run(queries=counts, mechanism="laplace-queries")
+    page = (folder_of(release) / report.HTML).read_text()
+    tables = re.findall(r"<table.*?</table>", page, flags=re.DOTALL)
+    heads = [re.findall(r'<th scope="col">([^<]*)', each) for each in tables if "Released" in each]
+    assert [each[-1] for each in heads] == ["Share", "Share", "At most", "At most"]
+    shares = [float(each) for each in re.findall(r">\s*([0-9.]+)% \(", tables[0])]
+    stored = files.read_answers(folder_of(release)).to_pylist()
+    ages = [each["estimate"] for each in stored if each["query"] == "age"]
+    assert shares == pytest.approx([100 * each / sum(ages) for each in ages], abs=0.05001)
+    assert sum(shares) == pytest.approx(100, abs=0.05 * len(shares))
 
 
 @pytest.mark.draws

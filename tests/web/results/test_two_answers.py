@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from releases.presentation.results.added_up import added_up
 from releases.presentation.results.rows import Answer
-from releases.presentation.results.shares import Whole
 from releases.presentation.results.two_answers import two_answers
+from releases.publication.shares import Whole
 
 NUMBER = r"−?[\d,]+(?:\.\d+)?"
 BETWEEN = re.compile(rf"between ({NUMBER}) and ({NUMBER})\.$")

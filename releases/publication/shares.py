@@ -11,8 +11,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from releases.presentation.results.rows import Answer
+#: Of a larger table no shares are shown.
+MOST_CELLS = 50_000
+
+
+class Released(Protocol):
+    """A released count with its interval."""
+
+    @property
+    def estimate(self) -> float | None: ...
+    @property
+    def lower(self) -> float | None: ...
+    @property
+    def upper(self) -> float | None: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +59,7 @@ class Whole:
             least, most = max(least, lower / self.rows), min(most, upper / self.rows)
         return least, most
 
-    def text(self, answer: Answer) -> str:
+    def text(self, answer: Released) -> str:
         """Such as ``12.3% (11.8 to 12.9)``, the interval rounded outwards."""
         assert answer.estimate is not None
         assert answer.lower is not None
