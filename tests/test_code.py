@@ -72,7 +72,10 @@ def test_a_reviewer_can_read_each_line_of_a_template_in_a_diff():
 
 @pytest.mark.slow
 def test_mypy_finds_nothing():
-    done = run("-m", "mypy", "dpweb", "releases", "manage.py")
+    # What Django adds to a model for a new relation is not in what mypy remembers of that model.
+    models = hashlib.sha256(b"".join(path.read_bytes() for path in sorted((ROOT / "releases/models").glob("*.py"))))
+    cache = ROOT / "build" / f"mypy-{models.hexdigest()[:12]}"
+    done = run("-m", "mypy", f"--cache-dir={cache}", "dpweb", "releases", "manage.py")
     assert done.returncode == 0, done.stdout
 
 
