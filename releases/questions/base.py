@@ -174,6 +174,11 @@ class Kind(ABC):
 
     def caution(self, question: Question) -> str:
         """What has to be known to read the answers, in whole sentences after the headline; mostly nothing."""
+        if self.is_of_population:
+            return (
+                f"The interval covers the noise and the sampling, if the {question.universe.counted.many} were drawn "
+                "from a population at random. It was tested on real tables, not proved."
+            )
         weight = weight_of(question)
         if weight is None:
             return ""

@@ -9,7 +9,6 @@ from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.counted import Counted
 from releases.engine.domain.universe import Universe
 from releases.engine.workload.kinds.logistic_regression import MAX_COUNTS, MAX_SLOPES, LogisticRegression
-from releases.engine.workload.questions import Question
 from releases.questions.base import Columns, Field, Input, Shape, StatisticKind, Want, columns_field, register
 from releases.questions.headline import Measure, Released
 
@@ -82,12 +81,6 @@ class LogisticRegressionKind(StatisticKind[LogisticRegression]):
 
     def shape(self, statistic: LogisticRegression, *, chosen: bool, answers: int) -> Shape:
         return Shape.ODDS
-
-    def caution(self, question: Question) -> str:
-        return (
-            f"The interval covers the noise and the sampling, if the {question.universe.counted.many} were drawn from "
-            "a population at random. It was tested on real tables, not proved."
-        )
 
     def found(self, statistic: LogisticRegression, part: int, answers: Sequence[Released], *, unit: str) -> str:
         first = answers[0]

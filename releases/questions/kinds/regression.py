@@ -9,7 +9,6 @@ from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.counted import Counted
 from releases.engine.domain.universe import Universe
 from releases.engine.workload.kinds.regression import MAX_SLOPES, Regression
-from releases.engine.workload.questions import Question
 from releases.questions.base import (
     Columns,
     Field,
@@ -89,12 +88,6 @@ class RegressionKind(StatisticKind[Regression]):
             for term in statistic.terms(universe)
         ]
         return (*of_slopes, outcome)
-
-    def caution(self, question: Question) -> str:
-        return (
-            f"The interval covers the noise and the sampling, if the {question.universe.counted.many} were drawn from "
-            "a population at random. It was tested on real tables, not proved."
-        )
 
     def found(self, statistic: Regression, part: int, answers: Sequence[Released], *, unit: str) -> str:
         first = answers[0]
