@@ -45,11 +45,12 @@ _TOTALS: dict[Consistency | None, str] = {
     Consistency.OWN_NOISE: "Each count has its own noise, so tables of one release add up to different totals. A count "
     "that came out below 0 is shown as 0.",
     Consistency.NOISY_CELLS: "All counts are sums of the same noisy cells, so tables of one release add up to the same "
-    "total, except where a count that came out below 0 is shown as 0.",
+    "total, except for rounding, and where a count that came out below 0 is shown as 0.",
     Consistency.MADE_TO_AGREE: "The counts were made to agree, so tables of one release add up to the same total, "
-    "except where a count that came out below 0 is shown as 0.",
+    "except for rounding, and where a count that came out below 0 is shown as 0.",
     Consistency.LEVELS_MADE_TO_AGREE: "The counts were made to agree: tables of one release add up to the same total, "
-    "and a table over a column to those over its levels, except where a count that came out below 0 is shown as 0.",
+    "and a table over a column to those over its levels, except for rounding, and where a count that came out below 0 is "
+    "shown as 0.",
     Consistency.ONE_TABLE: "All counts are read off one estimated table, so tables of one release add up to the same "
     "total, except for rounding.",
     Consistency.PAID_NOISE: "A free answer was read off what was public at the time, and only a paid one has noise of "
