@@ -152,7 +152,8 @@ def _refuse(text: str, start: int, rule: str) -> NoReturn:
     """What is there, and at which character of the formula."""
     rest = text[start : start + _SHOWN_OF_PLACE] or "the end"
     whole = text if len(text) <= _SHOWN_OF_FORMULA else f"{text[:_SHOWN_OF_FORMULA]}…"
-    raise InvalidInput("formula", rest, f"(at character {start + 1} of “{whole}”) {rule}")
+    of_it = "" if rest == text else f" of “{whole}”"
+    raise InvalidInput("formula", rest, f"(at character {start + 1}{of_it}) {rule}")
 
 
 def _as_date(node: Node) -> Node:
@@ -206,7 +207,7 @@ class _Parser:
     def _taken(self, take: Take, start: int) -> PerPerson:
         if take is Take.COUNT and self._accepts(")"):
             return PerPerson(type=Type.NUMBER, take=take)
-        of, by, lowest, highest = self._nested(self._either), None, Decimal(0), Decimal(0)
+        of, by, lowest, highest = self._either(), None, Decimal(0), Decimal(0)
         if of.type not in _TAKES[take]:
             wanted = " or a ".join(each for each in _TAKES[take] if each is not Type.MOMENT)
             _refuse(self._text, start, f"takes a {wanted} of each row, and was given a {of.type}")

@@ -220,7 +220,8 @@ def grown_of_persons(drawn, kind):
             return ("of all", drawn.choice(["min", "max"]), grown_of_rows(drawn, kind))
         return ends
 
-    while "of all" not in str(tree := grown(drawn, kind, 3, leaf)):
+    # With something around it, else the declared categories have a say.
+    while "of all" not in str(tree := grown(drawn, kind, 3, leaf)) or tree[0] == "of all":
         pass
     return tree
 

@@ -318,7 +318,9 @@ def test_what_is_calculated_of_a_persons_rows_is_counted_and_its_formula_publish
         formulas = [each["formula"] for each in CALCULATED if each["name"] in names]
         archive = client.get(reverse("download", args=[release.pk, ARCHIVE]))
         texts = dict(files_in(b"".join(archive.streaming_content)))
+        receipt = words(client.get(reverse("receipt", args=[release.pk])))
         for formula in formulas:
+            assert f"made from all of the person's rows by the formula {formula}" in receipt
             assert any(f"by the formula {formula}." in each for each in release.result["receipt"]["rules_in_words"])
             assert formula in texts["dictionary.csv"].replace('""', '"')
 
@@ -326,7 +328,7 @@ def test_what_is_calculated_of_a_persons_rows_is_counted_and_its_formula_publish
 WRONG = [
     (
         "cost / count_per_person()",
-        "'cost / count_per_person()' (at character 1 of “cost / count_per_person()”) has a value in each row, and",
+        "'cost / count_per_person()' (at character 1) has a value in each row, and count_per_person one of each person",
     ),
     (
         "1 + max_per_person(count_per_person())",
