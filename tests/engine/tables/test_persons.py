@@ -265,7 +265,7 @@ def neighbours_of(drawn, relation, table):
 #: How often columns are drawn, and pairs of tables for each.
 TRIED = [
     pytest.param(each.values[0], draws, 100, id=each.id, marks=each.marks)
-    for each, draws in zip(EACH_ENGINE.args[1], (len(TAKEN) // 3 + 1, 2), strict=False)
+    for each, draws in zip(EACH_ENGINE.args[1], (len(TAKEN) // 3 + 1, 2, 1), strict=True)
 ]
 
 
