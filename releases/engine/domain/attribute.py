@@ -12,7 +12,7 @@ from typing import Any
 from releases.engine.domain.columns import AttributeKind, FileColumn, check_missing_codes, is_plain
 from releases.engine.domain.counted import Counted
 from releases.engine.domain.dates import NO_DATE, Dates
-from releases.engine.domain.formula_tree import PerPerson
+from releases.engine.domain.formula_tree import Node, PerPerson
 from releases.engine.domain.formulas import Formula, formula_fields, formula_of
 from releases.engine.errors import InvalidInput
 
@@ -102,20 +102,24 @@ class Attribute:
             self._check_categories()
         else:
             self._check_edges()
-        if self.formula is not None and self.formula.per_person is not None:
-            self._check_ends(self.formula.per_person)
+        if self.formula is not None:
+            for each in self.formula.functions:
+                self._check_ends(each, is_alone=each is self.formula.tree)
 
-    def _check_ends(self, taken: PerPerson) -> None:
+    def _check_ends(self, taken: PerPerson, *, is_alone: bool) -> None:
         """Sums are of whole numbers, exactly, so that no database's order of rows makes a difference."""
+        decimals = self.decimals if is_alone else decimals_within(taken)
         for end in (taken.lowest, taken.highest):
-            if places(end) > self.decimals or abs(end.scaleb(self.decimals)) > LARGEST_POINT:
-                rule = f"must have at most {self.decimals} decimal places as the column has, and ordinary size"
-                raise InvalidInput("formula", plain(end), rule)
+            if places(end) > decimals or abs(end.scaleb(decimals)) > LARGEST_POINT:
+                most = f"at most {decimals} decimal places{' as the column has' if is_alone else ''}"
+                raise InvalidInput("formula", plain(end), f"must have {most}, and ordinary size")
 
     def _check_formula(self, formula: Formula) -> None:
         formula.check_gives(self.kind)
         if self.missing:
             raise InvalidInput("missing", ", ".join(self.missing), "belong to the columns that the formula reads")
+        if self.dates is not None and self.dates.zone:
+            raise InvalidInput("zone", self.dates.zone, "belongs to the columns that the formula reads")
 
     def _check_state(self, declared: Attribute) -> None:
         needed = (declared.name, AttributeKind.CATEGORICAL, declared.states, OUTSIDE)
@@ -225,8 +229,8 @@ class Attribute:
         )
 
     @property
-    def per_person(self) -> PerPerson | None:
-        """What is taken of all rows of a person; None of a column that each row has a value of."""
+    def per_person(self) -> Node | None:
+        """What is made of all rows of a person; None of a column that each row has a value of."""
         formula = (self.state_of or self).formula
         return formula.per_person if formula is not None else None
 
@@ -437,6 +441,15 @@ def places(value: Decimal) -> int:
     exponent = value.normalize().as_tuple().exponent
     assert isinstance(exponent, int)
     return max(0, -exponent)
+
+
+def decimals_within(taken: PerPerson) -> int:
+    """To how many places each row counts in a sum that has an expression around it: as many as leave its larger end ten
+    digits, and at least those of its ends. So 900,000 rows of a person at the larger end add up to less than
+    `LARGEST_POINT`."""
+    ends = (taken.lowest, taken.highest)
+    digits = 1 + max(0, max(map(abs, ends)).adjusted())
+    return min(MAX_DECIMALS, max(10 - digits, *map(places, ends)))
 
 
 def plain(value: Decimal) -> str:

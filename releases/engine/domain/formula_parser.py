@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from releases.engine.domain.columns import FileColumn, is_plain
 from releases.engine.domain.formula_tree import (
+    DATE_OF,
     SIGNATURES,
     Call,
     Constant,
@@ -33,6 +34,8 @@ MAX_NODES = 300
 MAX_COLUMNS_READ = 100
 _MAX_OPEN = 40
 _ENTRIES_SHOWN = 3
+#: Characters that a refusal quotes.
+_SHOWN_OF_PLACE, _SHOWN_OF_FORMULA = 30, 80
 #: Of 1970-01-01.
 _EPOCH = date(1970, 1, 1).toordinal()
 _FUNCTIONS = (*SIGNATURES, "if", "coalesce", "is_missing", "text", "prefix", "recode")
@@ -42,7 +45,7 @@ _TAKES = {
     Take.COUNT: tuple(Type),
     Take.SUM: (Type.NUMBER,),
     **dict.fromkeys((Take.ANY, Take.ALL), (Type.TRUTH,)),
-    **dict.fromkeys((Take.MIN, Take.MAX), (Type.NUMBER, Type.DATE)),
+    **dict.fromkeys((Take.MIN, Take.MAX), (Type.NUMBER, Type.DATE, Type.MOMENT)),
     Take.MOST_FREQUENT: (Type.TEXT, Type.TRUTH),
     **dict.fromkeys((Take.FIRST, Take.LAST), tuple(Type)),
 }
@@ -51,7 +54,7 @@ _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 
 # A schema is read at each look at a page, and a lookup table is long.
 @lru_cache(maxsize=16)
-def tree_of(text: str, reads: tuple[FileColumn, ...]) -> Node | PerPerson:
+def tree_of(text: str, reads: tuple[FileColumn, ...]) -> Node:
     return _Parser(text, {each.name: each for each in reads}).whole()
 
 
@@ -146,9 +149,23 @@ def _tokens(text: str) -> tuple[_Token, ...]:
 
 
 def _refuse(text: str, start: int, rule: str) -> NoReturn:
-    """What stands there, and at which character."""
-    rest = text[start : start + 30] or "the end"
-    raise InvalidInput("formula", rest, f"(at character {start + 1}) {rule}")
+    """What is there, and at which character of the formula."""
+    rest = text[start : start + _SHOWN_OF_PLACE] or "the end"
+    whole = text if len(text) <= _SHOWN_OF_FORMULA else f"{text[:_SHOWN_OF_FORMULA]}…"
+    of_it = "" if rest == text else f" of “{whole}”"
+    raise InvalidInput("formula", rest, f"(at character {start + 1}{of_it}) {rule}")
+
+
+def _as_date(node: Node) -> Node:
+    """The date of a date and time; anything else as it is. It was not written, so it is not counted."""
+    if node.type is not Type.MOMENT:
+        return node
+    return Call(type=Type.DATE, name=DATE_OF, arguments=(node,), depth=node.depth)
+
+
+def _alike(nodes: list[Node]) -> list[Node]:
+    """Dates and times as dates where one of the others is a date."""
+    return [_as_date(each) for each in nodes] if any(each.type is Type.DATE for each in nodes) else nodes
 
 
 # Grammar, from what binds least to what binds most
@@ -158,24 +175,41 @@ class _Parser:
     def __init__(self, text: str, columns: Mapping[str, FileColumn]) -> None:
         self._text, self._tokens, self._columns = text, _tokens(text), columns
         self._place, self._nodes, self._open = 0, 0, 0
+        # Of all rows of a person: the function that is being read, the first one, and the first column outside of any.
+        self._within, self._function_of_person, self._outside = "", "", -1
 
-    def whole(self) -> Node | PerPerson:
+    def whole(self) -> Node:
         if not self._tokens:
             raise InvalidInput("formula", self._text, "must not be empty")
-        take = _PER_PERSON.get(self._tokens[0].text)
-        is_per_person = take is not None and len(self._tokens) > 1 and self._tokens[1].text == "("
-        tree = self._per_person(take) if take is not None and is_per_person else self._either()
+        tree = self._either()
         if self._place < len(self._tokens):
             self._refuse("was not expected here")
+        if self._function_of_person and self._outside >= 0:
+            rule = (
+                f"has a value in each row, and {self._function_of_person} one of each person: put it within a function "
+                "of all rows of a person too, such as max_per_person or last_per_person"
+            )
+            _refuse(self._text, self._outside, rule)
         return tree
 
-    def _per_person(self, take: Take) -> PerPerson:
-        start, self._place = self._start, 2
+    def _per_person(self, named: _Token) -> Node:
+        if self._within:
+            rule = f"is within {self._within}, which takes a value of each row; {named.text} has one of each person"
+            _refuse(self._text, named.start, rule)
+        self._within = named.text
+        found = self._taken(_PER_PERSON[named.text], named.start)
+        self._within = ""
+        if self._function_of_person:
+            return self._counted(found)
+        self._function_of_person = named.text
+        return found
+
+    def _taken(self, take: Take, start: int) -> PerPerson:
         if take is Take.COUNT and self._accepts(")"):
             return PerPerson(type=Type.NUMBER, take=take)
         of, by, lowest, highest = self._either(), None, Decimal(0), Decimal(0)
         if of.type not in _TAKES[take]:
-            wanted = " or a ".join(_TAKES[take])
+            wanted = " or a ".join(each for each in _TAKES[take] if each is not Type.MOMENT)
             _refuse(self._text, start, f"takes a {wanted} of each row, and was given a {of.type}")
         if take is Take.SUM:
             lowest, highest = (self._end() for _ in range(2))
@@ -184,7 +218,7 @@ class _Parser:
         elif take.is_in_time:
             self._expects(",")
             named = self._value()
-            if not isinstance(named, Read) or named.type is not Type.DATE:
+            if not isinstance(named, Read) or named.type not in (Type.DATE, Type.MOMENT):
                 _refuse(self._text, start, "takes a value and a column that is declared with dates, which orders rows")
             by = self._columns[named.name]
         self._expects(")")
@@ -224,7 +258,7 @@ class _Parser:
         start, left = self._start, self._sum()
         for sign in _COMPARISONS:
             if self._accepts(sign):
-                right = self._sum()
+                left, right = (_as_date(each) for each in (left, self._sum()))
                 if sign not in ("=", "!=") and left.type not in (Type.NUMBER, Type.DATE):
                     _refuse(self._text, start, f"is a {left.type}; {sign} compares numbers or dates")
                 return self._call(start, sign, [left, right], [left.type] * 2, Type.TRUTH)
@@ -252,11 +286,11 @@ class _Parser:
         token = self._tokens[self._place]
         self._place += 1
         if token.kind == "column":
-            return self._read(token.column)
+            return self._read(token.column, token.start)
         if token.text in ("true", "false"):
             return self._constant(Type.TRUTH, token.text == "true")
         if token.kind == "word" and token.text not in _WORDS:
-            return self._function(token) if self._accepts("(") else self._read(token.text)
+            return self._function(token) if self._accepts("(") else self._read(token.text, token.start)
         if token.text == "(":
             inside = self._nested(self._either)
             self._expects(")")
@@ -278,9 +312,12 @@ class _Parser:
         except ValueError:
             _refuse(self._text, token.start, "is no date of the calendar")
 
-    def _read(self, name: str) -> Node:
-        kind = self._columns[name].kind
-        type_ = Type.DATE if kind.is_of_dates else Type.NUMBER if self._columns[name].is_numeric else Type.TEXT
+    def _read(self, name: str, start: int) -> Node:
+        read = self._columns[name]
+        dated = Type.MOMENT if read.has_time else Type.DATE
+        type_ = dated if read.kind.is_of_dates else Type.NUMBER if read.is_numeric else Type.TEXT
+        if not self._within and self._outside < 0:
+            self._outside = start
         return self._counted(Read(type=type_, name=name))
 
     def _constant(self, type_: Type, value: float | str | bool) -> Node:
@@ -289,9 +326,7 @@ class _Parser:
     def _function(self, named: _Token) -> Node:
         name, start = named.text, named.start
         if name in _PER_PERSON:
-            _refuse(
-                self._text, start, "makes one value of all rows of a person, so the formula begins and ends with it"
-            )
+            return self._per_person(named)
         if name not in _FUNCTIONS:
             _refuse(self._text, start, f"is no function; there are {', '.join((*_FUNCTIONS, *_PER_PERSON))}")
         if name == "recode":
@@ -309,6 +344,8 @@ class _Parser:
 
     def _general(self, start: int, name: str, arguments: list[Node]) -> Node:
         """A function that takes values of several types."""
+        if name in ("coalesce", "if"):
+            arguments = _alike(arguments)
         first = arguments[0].type
         if name == "is_missing":
             return self._call(start, name, arguments, [first], Type.TRUTH)
@@ -391,6 +428,8 @@ class _Parser:
             _refuse(
                 self._text, start, f"takes {len(takes)} value{'' if len(takes) == 1 else 's'}, not {len(arguments)}"
             )
+        pairs = list(zip(arguments, takes, strict=True))
+        arguments = [_as_date(argument) if wanted is Type.DATE else argument for argument, wanted in pairs]
         for position, (argument, wanted) in enumerate(zip(arguments, takes, strict=True), start=1):
             if argument.type is not wanted:
                 shown = "-" if name == "+" and any(minus) else name

@@ -14,6 +14,7 @@ class Type(StrEnum):
     TEXT = "text"
     TRUTH = "truth"
     DATE = "date"
+    MOMENT = "date and time"
 
 
 #: What each function of fixed arguments takes and gives.
@@ -23,6 +24,10 @@ SIGNATURES: dict[str, tuple[tuple[Type, ...], Type]] = {
     **dict.fromkeys(("abs", "floor", "round"), ((Type.NUMBER,), Type.NUMBER)),
     **dict.fromkeys(("min", "max"), ((Type.NUMBER, Type.NUMBER), Type.NUMBER)),
 }
+
+
+#: The date of a date and time: put where a date is wanted, and never written.
+DATE_OF = "date of"
 
 
 class Take(StrEnum):
@@ -54,7 +59,7 @@ class Constant:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Read:
-    """The value of a column of the table; a date and time as its day."""
+    """The value of a column of the table."""
 
     type: Type
     name: str
@@ -66,7 +71,8 @@ class Call:
     """An operation.
 
     Attributes:
-        name: a function, a comparison, ``and``, ``or``, ``not``, ``*``, ``/``, or ``+``: the sum of its arguments.
+        name: a function, a comparison, ``and``, ``or``, ``not``, ``*``, ``/``, or ``+``: the sum of its arguments; or
+            `DATE_OF`, which is never written: the date of a date and time.
         minus: of a sum which arguments are taken away; else empty.
     """
 
@@ -88,12 +94,9 @@ class Recode:
     depth: int
 
 
-Node = Constant | Read | Call | Recode
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PerPerson:
-    """A value of each person, made from all of their rows.
+    """A value of each person, made from all of their rows. What is around it is worked out of each person's values.
 
     Rows whose value is missing, or whose date where one is asked for, take no part. Where none is left the person's
     value is missing; a count is 0.
@@ -101,7 +104,7 @@ class PerPerson:
     Attributes:
         type: of the value.
         take: what is taken.
-        of: each row's value; None where all rows are counted.
+        of: each row's value, which has no such function in it; None where all rows are counted.
         by: of the first and the last: the column of dates.
         lowest, highest: of a sum: the ends that each row's value is clamped to.
     """
@@ -112,8 +115,16 @@ class PerPerson:
     by: FileColumn | None = None
     lowest: Decimal = Decimal(0)
     highest: Decimal = Decimal(0)
+    #: What is within is worked out of each row, in steps of its own.
+    depth: int = 0
 
-    @property
-    def is_of_categories(self) -> bool:
-        """Whether the place of a value among the declared categories decides."""
-        return self.type in (Type.TEXT, Type.TRUTH) and (self.take is Take.MOST_FREQUENT or self.take.is_in_time)
+
+Node = Constant | Read | Call | Recode | PerPerson
+
+
+def functions_in(node: Node) -> tuple[PerPerson, ...]:
+    """The functions of all rows of a person, each once, in the order in which they are written."""
+    if isinstance(node, PerPerson):
+        return (node,)
+    within = node.arguments if isinstance(node, Call) else (node.of,) if isinstance(node, Recode) else ()
+    return tuple(dict.fromkeys(found for each in within for found in functions_in(each)))

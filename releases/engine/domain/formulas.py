@@ -3,19 +3,20 @@
 It has no clock and no randomness, and no expression can fail on a row: what has no value is missing. What each
 operation means is said in ``docs/reference/counting.md``.
 
-A formula may also be one function of all rows of a person, such as ``count_per_person()``, whose argument is a formula
-of a row. It gives each person one value.
+A formula may also have functions of all rows of a person, such as ``count_per_person()``, whose argument is a formula
+of a row. It then gives each person one value, and names columns within these functions alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from releases.engine.domain.columns import AttributeKind, FileColumn
 from releases.engine.domain.formula_parser import names_in, shortened, tree_of
-from releases.engine.domain.formula_tree import Node, PerPerson, Type
+from releases.engine.domain.formula_tree import Node, PerPerson, Type, functions_in
 from releases.engine.errors import InvalidInput
 
 _MAX_SHOWN = 300
@@ -24,8 +25,8 @@ _WANTED = {
     AttributeKind.INTEGER: (Type.NUMBER,),
     AttributeKind.NUMBER: (Type.NUMBER,),
     AttributeKind.CATEGORICAL: (Type.TEXT, Type.TRUTH),
-    AttributeKind.DATE: (Type.DATE,),
-    AttributeKind.DATETIME: (),
+    AttributeKind.DATE: (Type.DATE, Type.MOMENT),
+    AttributeKind.DATETIME: (Type.MOMENT,),
 }
 
 
@@ -41,7 +42,7 @@ class Formula:
 
     text: str
     reads: tuple[FileColumn, ...]
-    tree: Node | PerPerson = field(init=False, repr=False, compare=False)
+    tree: Node = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         names = names_in(self.text)
@@ -51,10 +52,15 @@ class Formula:
         if not self.reads and self.per_person is None:
             raise InvalidInput("formula", self.text, "must name a column of the table")
 
+    @cached_property
+    def functions(self) -> tuple[PerPerson, ...]:
+        """Those of all rows of a person, each once."""
+        return functions_in(self.tree)
+
     @property
-    def per_person(self) -> PerPerson | None:
-        """What is taken of all rows of a person; None where each row has a value of its own."""
-        return self.tree if isinstance(self.tree, PerPerson) else None
+    def per_person(self) -> Node | None:
+        """What is made of all rows of a person; None where each row has a value of its own."""
+        return self.tree if self.functions else None
 
     def check_gives(self, kind: AttributeKind) -> None:
         """Refuse a declaration that cannot read what the formula gives.
@@ -63,7 +69,7 @@ class Formula:
             InvalidInput: naming both types.
         """
         if self.tree.type not in _WANTED[kind]:
-            wanted = " or a ".join(_WANTED[kind]) or "nothing that a formula can give; declare the type date"
+            wanted = " or a ".join(_WANTED[kind])
             raise InvalidInput(
                 "formula", self.shown, f"gives a {self.tree.type}; a column of the type {kind} needs a {wanted}"
             )

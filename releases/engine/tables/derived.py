@@ -3,7 +3,8 @@ is missing.
 
 Every operation is a column of its own, after those that it takes, so that a value is written once however often it is
 used. Numbers stay within bounds beyond which a product or a quotient of two could leave the doubles: databases raise
-errors there. Columns that have one value a person are grouped behind all this, in ``persons.py``.
+errors there. Where columns have one value a person, what their functions of all rows take of each row is worked out
+first; then rows are grouped, in ``persons.py``; and then what is around these functions is worked out of each person.
 """
 
 from __future__ import annotations
@@ -11,17 +12,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from sqlglot import exp
 
 from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.columns import AttributeKind, FileColumn
-from releases.engine.domain.formula_tree import Call, Constant, Node, PerPerson, Read, Recode, Type
+from releases.engine.domain.dates import SECONDS_OF_DAY
+from releases.engine.domain.formula_tree import DATE_OF, Call, Constant, Node, PerPerson, Read, Recode, Type
 from releases.engine.domain.formulas import Formula
 from releases.engine.domain.universe import Universe
 from releases.engine.tables.dialects import Dialect, as_double, clamped, column, double, joined, step
 from releases.engine.tables.number import is_missing_number, number_of, whole_number
-from releases.engine.tables.persons import one_row_of_each, taken_of
+from releases.engine.tables.persons import Asked, one_row_of_each, taken_of
 from releases.engine.tables.text import text_of, trimmed
 
 #: A number beyond it is missing, and one nearer to 0 than its inverse is 0.
@@ -57,47 +60,49 @@ def derived(rows: exp.Select, universe: Universe, dialect: Dialect, parameters: 
     if not made:
         return rows
     axes = {read: axis for axis, read in columns_read(universe).items()}
-    steps, values = _Steps(dialect), dict[int, tuple[Type, exp.Expr]]()
+    places: Mapping[tuple[int, PerPerson], int] = {}
+    if universe.is_of_persons:
+        rows, places = _one_row_of_each_person(rows, universe, made, axes, dialect, parameters)
+    steps, values = _Steps(dialect), dict[str, exp.Expr]()
     for axis, each in made.items():
-        if (tree := _of_a_row(each)) is not None:
-            value = steps.value(tree, {read.name: (axes[read], read) for read in each.reads})
-            values[axis] = tree.type, value.expression
-    rows = steps.taken(rows, parameters)
-    if not universe.is_of_persons:
-        return _with_values(rows, universe, values, dialect)
-    # Whether a number is whole is asked of a person's value alone.
-    rows = _with_values(rows, universe, values, dialect, of_any_number=True)
-    rows = one_row_of_each(rows, dict(enumerate(universe.attributes)), axes, dialect, parameters)
-    taken = {axis: (_type_taken(each), column(taken_of(axis))) for axis, each in made.items()}
-    return _with_values(rows, universe, taken, dialect)
+        columns = {read.name: (axes[read], read) for read in each.reads}
+        value = steps.value(each.tree, columns, {taken: places[axis, taken] for taken in each.functions})
+        attribute = universe.attributes[axis]
+        values |= _as_read(axis, (attribute.state_of or attribute).kind, each.tree.type, value.expression, dialect)
+    return _with_columns(steps.taken(rows, parameters), values, dialect)
 
 
-def _of_a_row(formula: Formula) -> Node | None:
-    """What is made of each row; None where rows are counted and nothing of them is asked."""
-    return formula.tree.of if isinstance(formula.tree, PerPerson) else formula.tree
-
-
-def _type_taken(formula: Formula) -> Type:
-    """Truths of persons are texts by now."""
-    return Type.TEXT if formula.tree.type is Type.TRUTH else formula.tree.type
-
-
-def _with_values(
+def _one_row_of_each_person(
     rows: exp.Select,
     universe: Universe,
-    values: Mapping[int, tuple[Type, exp.Expr]],
+    made: Mapping[int, Formula],
+    axes: Mapping[FileColumn, int],
     dialect: Dialect,
-    *,
-    of_any_number: bool = False,
-) -> exp.Select:
-    selected = dict[str, exp.Expr]()
-    for axis, (type_, value) in values.items():
-        attribute = universe.attributes[axis]
-        kind = AttributeKind.NUMBER if of_any_number else (attribute.state_of or attribute).kind
-        selected |= _as_read(axis, kind, type_, value, dialect)
-    if not selected:
+    parameters: list[list[str]],
+) -> tuple[exp.Select, dict[tuple[int, PerPerson], int]]:
+    """Of each person a row with the value of each function of all their rows; and where each is, by the axis of the
+    formula. A function without anything around it is on the axis of its column, others behind those of all columns."""
+    asked, places = dict[int, Asked](), dict[tuple[int, PerPerson], int]()
+    steps, values = _Steps(dialect), dict[str, exp.Expr]()
+    behind = count(len(universe.attributes) + len(axes))
+    for axis, each in made.items():
+        columns = {read.name: (axes[read], read) for read in each.reads}
+        for taken in each.functions:
+            is_alone = taken is each.tree
+            place = places[axis, taken] = axis if is_alone else next(behind)
+            asked[place] = Asked(taken=taken, alone=universe.attributes[axis] if is_alone else None)
+            if taken.of is not None:
+                value = steps.value(taken.of, columns, {}).expression
+                # Whether a number is whole is asked of a person's value alone.
+                values |= _as_read(place, AttributeKind.NUMBER, taken.of.type, value, dialect)
+    rows = _with_columns(steps.taken(rows, parameters), values, dialect)
+    return one_row_of_each(rows, asked, axes, dialect, parameters), places
+
+
+def _with_columns(rows: exp.Select, values: Mapping[str, exp.Expr], dialect: Dialect) -> exp.Select:
+    if not values:
         return rows
-    return step(rows, [exp.alias_(each, name, quoted=True) for name, each in selected.items()], dialect)
+    return step(rows, [exp.alias_(each, name, quoted=True) for name, each in values.items()], dialect)
 
 
 def _formula(attribute: Attribute) -> Formula | None:
@@ -106,7 +111,9 @@ def _formula(attribute: Attribute) -> Formula | None:
 
 def _as_read(axis: int, kind: AttributeKind, type_: Type, value: exp.Expr, dialect: Dialect) -> dict[str, exp.Expr]:
     """The text and the number that the next step looks for."""
-    if type_ in (Type.NUMBER, Type.DATE):
+    if type_ is Type.MOMENT and kind is AttributeKind.DATE:
+        value = _date_of(value)
+    if type_ in (Type.NUMBER, Type.DATE, Type.MOMENT):
         # Whether there is a value is all that is asked of the text of a number.
         text = exp.case().when(exp.Not(this=_is_missing(value)), exp.Literal.string("1"), copy=False)
         return {number_of(axis): whole_number(value) if kind is AttributeKind.INTEGER else value, text_of(axis): text}
@@ -150,19 +157,24 @@ class _Steps:
                 rows = self._joined(rows, lookup, parameters)
         return rows
 
-    def value(self, node: Node, columns: Mapping[str, tuple[int, FileColumn]]) -> _Value:
+    def value(
+        self, node: Node, columns: Mapping[str, tuple[int, FileColumn]], places: Mapping[PerPerson, int]
+    ) -> _Value:
         """What stands for the value of a node.
 
         Args:
             columns: by name, those of the table, and on which axis each is read.
+            places: where the values of functions of all rows of a person are.
         """
         if isinstance(node, Constant):
             return _Value(expression=_constant(node))
         if isinstance(node, Read):
             return self._read(node, *columns[node.name])
+        if isinstance(node, PerPerson):
+            return self._taken(node, places[node])
         if isinstance(node, Recode):
-            return self._recoded(node, self.value(node.of, columns))
-        return self._called(node, [self.value(each, columns) for each in node.arguments])
+            return self._recoded(node, self.value(node.of, columns, places))
+        return self._called(node, [self.value(each, columns, places) for each in node.arguments])
 
     def _read(self, node: Read, axis: int, read: FileColumn) -> _Value:
         if node.type is Type.TEXT:
@@ -172,10 +184,13 @@ class _Steps:
                 return text
             without = exp.case().when(is_coded, exp.null(), copy=False).else_(text.expression.copy(), copy=False)
             return self._let(without, text, is_text=True)
-        number = _Value(expression=column(number_of(axis)))
-        if read.has_time:
-            return self._let(exp.Floor(this=number.expression / double(86_400.0)), number, is_double=True)
-        return number
+        return _Value(expression=column(number_of(axis)))
+
+    def _taken(self, node: PerPerson, place: int) -> _Value:
+        value = _Value(expression=column(taken_of(place)))
+        if node.type is not Type.TRUTH:
+            return value
+        return self._let(exp.EQ(this=value.expression, expression=exp.Literal.string("true")), value)
 
     def _recoded(self, node: Recode, of: _Value) -> _Value:
         if len(node.table) > _SHORT_TABLE:
@@ -206,6 +221,8 @@ class _Steps:
             return self._let(exp.Not(this=parts[0]), *given)
         if node.name == "is_missing":
             return self._let(_is_missing(parts[0]), *given)
+        if node.name == DATE_OF:
+            return self._let(_date_of(parts[0]), *given)
         if node.name == "coalesce":
             return self._let(exp.func("COALESCE", *parts), *given, is_text=node.type is Type.TEXT)
         if node.name == "if":
@@ -276,6 +293,10 @@ def _constant(node: Constant) -> exp.Expr:
 def _length(node: Node) -> exp.Expr:
     assert isinstance(node, Constant)
     return exp.convert(int(node.value))
+
+
+def _date_of(second: exp.Expr) -> exp.Expr:
+    return as_double(exp.Floor(this=second / double(float(SECONDS_OF_DAY))))
 
 
 def _is_missing(value: exp.Expr) -> exp.Expr:

@@ -90,6 +90,27 @@ OF_PERSONS: tuple[dict[str, Any], ...] = (
         "missing_as": "m",
         "formula": "last_per_person(word, day)",
     },
+    {
+        "name": "mean",
+        "type": "number",
+        "edges": [-10, 0, 1, 10, 20, 30, 50],
+        "missing_as": "no number",
+        "formula": "sum_per_person(number, -5, 40.5) / count_per_person(number)",
+    },
+    {
+        "name": "apart",
+        "type": "integer",
+        "edges": [0, 1, 366, 1000, 2000],
+        "missing_as": "no number",
+        "formula": "days_between(min_per_person(day), max_per_person(day))",
+    },
+    {
+        "name": "text",
+        "type": "categorical",
+        "categories": ["none", "$1", "%s", "f", "m", "ß", "é", "E", "F"],
+        "outside": "none",
+        "formula": "coalesce(most_frequent_per_person(word), first_per_person(word, day))",
+    },
 )
 UNITS: dict[str, dict[str, Any]] = {
     "row": {"kind": "row"},
@@ -214,6 +235,9 @@ KNOWN_PERSONS: tuple[tuple[int, ...], ...] = (
     (9, 114),
     (27, 1, 1, 92, 1, 1),
     (3, 4, 2, 32, 82),
+    (4, 10, 55, 11, 0, 9, 34),
+    (104, 0, 0, 8, 11),
+    (17, 9, 1, 92, 1, 1, 1, 0, 1),
 )
 #: The numbers that are counted, in units of their last place.
 VALUES = (

@@ -74,7 +74,7 @@ class DeclaredUniverse:
 
     Attributes:
         columns, cells: how many, with the noun.
-        dropping: columns without whose value a row does not count; empty where there are none.
+        dropping: which rows and persons do not count, by the columns whose value they have to have; empty for none.
         levels: which columns are levels of others, a sentence each.
         bins: of the columns that have some; `has_few_bins` where all are shown at once.
         fits: what its size means for each mechanism, and `fitting`, how many can hold it, in a sentence.
@@ -92,7 +92,7 @@ class DeclaredUniverse:
 
 
 def declared_universe(universe: Universe, fits: Sequence[universe_size.Fits]) -> DeclaredUniverse:
-    number, dropping = len(universe.names), [each.name for each in universe.attributes if each.drops_missing]
+    number, dropping = len(universe.names), " and ".join(filter(None, map(_dropped_in_words, universe.populations)))
     # Rows and persons are counted apart.
     size, apart = universe.largest_population.size, len(universe.populations[-1].names)
     fitting, cells = sum(not each.why_not for each in fits), comparison.cells_text(size)
@@ -105,7 +105,7 @@ def declared_universe(universe: Universe, fits: Sequence[universe_size.Fits]) ->
         columns=f"{number} column{'' if number == 1 else 's'}"
         + (f", {apart} of them with one value a person," if apart < number else ""),
         cells=f"{'at most ' if apart < number else ''}{cells} cell{'' if size == 1 else 's'}",
-        dropping=", ".join(dropping[:_MAX_DROPPING]) + (", …" if len(dropping) > _MAX_DROPPING else ""),
+        dropping=dropping[:1].upper() + dropping[1:],
         levels=levels_in_words(universe.hierarchies),
         bins=bins,
         has_few_bins=len(bins) <= MAX_OPEN,
@@ -115,6 +115,12 @@ def declared_universe(universe: Universe, fits: Sequence[universe_size.Fits]) ->
         else f"{fitting} of {len(fits)} mechanisms can hold it",
         all_fit=fitting == len(fits),
     )
+
+
+def _dropped_in_words(population: Universe) -> str:
+    names = [each.name for each in population.attributes if each.drops_missing]
+    listed = ", ".join(names[:_MAX_DROPPING]) + (", …" if len(names) > _MAX_DROPPING else "")
+    return f"{population.counted.many} without {listed}" if names else ""
 
 
 def column_rows(formset: Any, dataset: Dataset, *, ticked: Collection[str] = ()) -> list[ColumnRow]:

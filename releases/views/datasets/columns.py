@@ -41,6 +41,7 @@ from releases.presentation.datasets.columns_page import (
     problems_in,
     problems_of,
 )
+from releases.presentation.datasets.formula_help import FORMULA_HELP
 from releases.schema import learned
 from releases.schema.codebook_csv import doubts
 from releases.schema.descriptions import DESCRIPTION, LONGEST, Notes
@@ -251,6 +252,7 @@ def _page(
         "several": several or SeveralColumnsForm(),
         "pasting": PastedColumnsForm(),
         "levels": LevelsForm(),
+        "formula_help": FORMULA_HELP,
         "declared": declared_universe(universe, _fits(universe)) if universe is not None else None,
         "releases_made": dataset.releases.exclude(state=ReleaseState.DRAFT).count(),
         "too_many": len(dataset.columns) > MAX_FORM_COLUMNS,

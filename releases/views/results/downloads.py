@@ -25,6 +25,7 @@ from releases.publication.dictionary import DICTIONARY
 from releases.publication.disclosure import DISCLOSURE_TEST
 from releases.publication.readme import name_of
 from releases.publication.receipt import counted_by, learned_in, limit_in_words, percent, protects_text, rows_text
+from releases.schema.bin_edges import made_in_words
 from releases.views.results.certificates import certificates_of, certified_files
 from releases.views.results.citation import address_of
 
@@ -54,6 +55,7 @@ def receipt(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         "release": release,
         "receipt": shown,
         "asked": _asked(shown),
+        "made": _made(shown),
         "protects": protects_text(shown),
         "cells": comparison.cells_text(shown["universe_size"]),
         "bound": "" if shown["bound"].get("says") else rows_text(shown["bound"]["alpha"], counted_by(shown)),
@@ -86,6 +88,12 @@ def _asked(receipt: dict[str, Any]) -> dict[str, str]:
         "summary": comparison.questions_text(question) if question.is_counts else "",
         "titles": "; ".join(titles),
     }
+
+
+def _made(receipt: dict[str, Any]) -> dict[str, str]:
+    """Of each column that is made from others, how."""
+    made = ((each.name, made_in_words(each)) for each in Schema.from_json(receipt["schema"]).universe.attributes)
+    return {name: how for name, how in made if how}
 
 
 @login_not_required

@@ -114,6 +114,8 @@ def without_offset(text):
 
 def moment(column, text):
     """The day that a text writes, and the second of it; None where it writes none as declared."""
+    if isinstance(text, datetime.datetime):
+        return text.date(), 3600 * text.hour + 60 * text.minute + text.second
     if isinstance(text, datetime.date):
         return text, 0
     form = column["format"]

@@ -71,6 +71,25 @@ STRICT = {
 }
 
 
+def as_day(value):
+    """Of a date and time the day."""
+    return value.date() if isinstance(value, datetime.datetime) else value
+
+
+def is_of_times(tree, columns):
+    """Whether each value has a time of day, whatever the row is."""
+    name, *given = tree
+    if name == "column":
+        return columns[given[0]]["type"] == "datetime"
+    if name == "time":
+        return True
+    if name == "of all":
+        return given[0] in ("min", "max", "first", "last") and is_of_times(given[1], columns)
+    if name in ("if", "coalesce"):
+        return all(is_of_times(each, columns) for each in given[name == "if" :])
+    return False
+
+
 def of_column(column, row):
     """The value of a column of the table as it was declared; the text where it was not."""
     text = read(column, row[column["name"]])
@@ -79,14 +98,21 @@ def of_column(column, row):
         return None if value is None or (column["type"] == "integer" and value != math.floor(value)) else value
     if column["type"] in ("date", "datetime"):
         found = moment(column, text)
-        return None if found is None else found[0]
+        if found is None or column["type"] == "date":
+            return found and found[0]
+        return datetime.datetime.combine(found[0], datetime.time()) + datetime.timedelta(seconds=found[1])
     return text
 
 
 def value(tree, row, columns):
-    """What a formula gives: a number, a text, a truth or a date; None where it is missing."""
+    """What a formula gives: a number, a text, a truth, a date or a time; None where it is missing."""
+    found = any_value(tree, row, columns)
+    return found if is_of_times(tree, columns) else as_day(found)
+
+
+def any_value(tree, row, columns):
     name, *given = tree
-    if name in ("number", "quoted", "truth", "day of"):
+    if name in ("number", "quoted", "truth", "day of", "time"):
         return given[0]
     if name == "column":
         return of_column(columns[given[0]], row)
@@ -115,7 +141,7 @@ def value(tree, row, columns):
         if decided in found:
             return decided
         return None if None in found else not decided
-    return None if None in found else STRICT[name](*found)
+    return None if None in found else STRICT[name](*map(as_day, found))
 
 
 def quoted(text):
@@ -125,6 +151,8 @@ def quoted(text):
 def written(tree):
     """A formula as text, each operation between brackets."""
     name, *given = tree
+    if name == "as written":
+        return given[0]
     if name == "number":
         return f"{given[0]:f}".rstrip("0").rstrip(".")
     if name == "truth":

@@ -1,7 +1,8 @@
 """What is made of all rows of a person, in plain Python: as `docs/reference/counting.md` says.
 
 It shares no code with the engine. What is taken is a tuple: its name, a formula as in `reference_formulas`, and what
-else it takes: the ends of each row's value, or the column of dates that puts rows in order.
+else it takes: the ends of each row's value, or the column of dates that puts rows in order. With something around it,
+it begins with `of all`, and the whole is a tuple of `formula` and a formula.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import math
 from collections import Counter
 
 from tests.engine.tables.reference import code, moment, read, trimmed
-from tests.engine.tables.reference_formulas import value, written
+from tests.engine.tables.reference_formulas import is_of_times, value, written
 
 MOST = 2**53
 
@@ -32,6 +33,49 @@ def place_of(column, given):
 
 def as_text(given):
     return str(given).lower() if isinstance(given, bool) else given
+
+
+def made(what, rows, column, columns):
+    """The value of one person: of a formula with such functions in it, or of one function with nothing around it."""
+    if what[0] != "formula":
+        return taken(what, rows, column, columns)
+
+    def known(tree):
+        return ("time" if is_of_times(tree, columns) else "number", within(tree[1:], rows, columns))
+
+    return value(around(what[1], known), {}, columns)
+
+
+def around(tree, instead):
+    """A formula with something in the place of each function."""
+    if not isinstance(tree, tuple) or not tree:
+        return tree
+    return instead(tree) if tree[0] == "of all" else tuple(around(each, instead) for each in tree)
+
+
+def within(what, rows, columns):
+    """The value of one person for a function that has something around it: texts are as they are."""
+    name, tree, *more = what
+    if name not in ("most_frequent", "first", "last"):
+        places = {"decimals": places_within(*more)} if name == "sum" else {}
+        return taken(what, rows, places, columns)
+    given = [(value(tree, row, columns), row) for row in rows]
+    given = [(when(columns[more[0]], row) if more else 0, each) for each, row in given if each is not None]
+    given = [(at, each) for at, each in given if at is not None]
+    if not given:
+        return None
+    votes = Counter(each for _, each in given)
+    end = (min if name == "first" else max)(at for at, _ in given)
+    return min(
+        (each for at, each in given if (votes[each] == max(votes.values()) if name == "most_frequent" else at == end)),
+        key=lambda each: each.encode() if isinstance(each, str) else each,
+    )
+
+
+def places_within(low, high):
+    """How many places each row has in such a sum: the larger end has ten digits, or its own."""
+    digits = max(len(str(int(abs(end)))) for end in (low, high))
+    return min(9, max(10 - digits, *(len(str(end).partition(".")[2]) for end in (low, high))))
 
 
 def taken(what, rows, column, columns):
@@ -79,6 +123,12 @@ def at_the_end(name, given, column, dated):
 
 def in_words(what):
     """The formula as it is written."""
+    if what[0] != "formula":
+        return function_in_words(what)
+    return written(around(what[1], lambda each: ("as written", function_in_words(each[1:]))))
+
+
+def function_in_words(what):
     name, tree, *more = what
     if name in ("first", "last"):
         more = [written(("column", each)) for each in more]

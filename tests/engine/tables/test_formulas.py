@@ -126,11 +126,11 @@ def test_each_operation_gives_on_dirty_rows_what_the_reference_says(load, reques
 @pytest.mark.parametrize(
     ("formula", "value", "rule"),
     [
-        ("years_between(birth", "the end", "(at character 20) was not expected here; ) was"),
-        ("1 +", "the end", "(at character 4) a value is missing"),
+        ("years_between(birth", "the end", "(at character 20 of “years_between(birth”) was not expected here; ) was"),
+        ("1 +", "the end", "(at character 4 of “1 +”) a value is missing"),
         ("birth + 1", "birth + 1", "gives + a date as value 1, which must be a number"),
         ("today()", "today()", "is no function; there are year"),
-        ("1 ? 2", "? 2", "(at character 3) is no part of a formula"),
+        ("1 ? 2", "? 2", "(at character 3 of “1 ? 2”) is no part of a formula"),
         ("days_between(2026-02-30, birth)", "2026-02-30, birth)", "is no date of the calendar"),
         ("year(birth, birth)", "year(birth, birth)", "takes 1 value, not 2"),
         ("1" * 41, "1" * 30, "has more than 40 digits"),

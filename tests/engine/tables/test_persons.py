@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import date
 
 import duckdb
 import numpy as np
@@ -12,8 +13,8 @@ from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.histogram import histogram_sensitivity
 from releases.engine.tables.query import TableCounts, open_table
-from tests.engine.tables.reference import Reference
-from tests.engine.tables.reference_persons import as_text, in_words, people, taken
+from tests.engine.tables.reference import Reference, code
+from tests.engine.tables.reference_persons import as_text, in_words, made, people
 from tests.engine.tables.test_contract import EACH_ENGINE, PEOPLE
 from tests.engine.tables.test_formulas import BORN, CODE, COLUMNS, COUNT, SEEN, SEX, SOURCES, TEXTS, WAGE, dirty
 
@@ -25,6 +26,15 @@ MANY = {"type": "categorical", "categories": ["zz", *TEXTS[::-1], *(f"c{each}" f
 TRUTH = {"type": "categorical", "categories": ["false", "true"]}
 DAY = {"type": "date", "format": "YYYY-MM-DD", "first": "1969-12-31", "last": "2024-02-29", "by": "year"}
 DAY |= {"outside": "clamp", "missing_as": "no date"}
+TIME = {"type": "datetime", "format": "YYYY-MM-DD", "missing_as": "no date"}
+HOUR = {**TIME, "first": "1900-01-01", "last": "2100-12-31", "by": "hour", "outside": "drop"}
+MONTH = {**TIME, "first": "2019-07-01", "last": "2020-12-31", "by": "month", "outside": "clamp"}
+EDGES = {**TIME, "edges": ["1969-12-31", "1999-12-31", "2000-01-01", "2024-02-29"], "outside": "clamp"}
+CODES = {
+    "type": "categorical",
+    "categories": ["\\n", "f", *TEXTS[2:], "m", *(f"c{each}" for each in range(80) if each != 7)],
+}
+CODES |= {"outside": "drop", "missing_as": "f"}
 IS_LOW, IS_F = ("<", ("column", COUNT), ("number", 20.0)), ("=", ("column", SEX), ("quoted", "f"))
 #: Each that can be taken, of each type that it takes.
 TAKEN = {
@@ -52,6 +62,44 @@ TAKEN = {
     "first wage": (("first", ("column", WAGE), SEEN), NUMBER),
     "last day": (("last", ("column", BORN), SEEN), DAY),
     "last truth": (("last", IS_LOW, BORN), TRUTH),
+    "first second": (("min", ("column", SEEN)), HOUR),
+    "last month": (("max", ("column", SEEN)), MONTH),
+    "time of last": (("last", ("column", SEEN), BORN), EDGES),
+    "earlier time": (("first", ("if", IS_F, ("column", SEEN), ("column", SEEN)), SEEN), {**HOUR, "by": "weekday"}),
+}
+#: The same with something around them.
+WAGES, LOW, LAST = ("of all", "sum", ("column", WAGE), -5, 70.25), ("of all", "any", IS_LOW), ("column", SEEN)
+FIRST_SEEN, LAST_SEEN = ("of all", "first", LAST, SEEN), ("of all", "max", LAST)
+MEAN = ("/", WAGES, ("of all", "count", ("column", WAGE)))
+FINE = ("of all", "sum", ("*", ("column", COUNT), ("number", 0.001)), 0, 0.0625)
+USUAL, LAST_CODE = ("of all", "most_frequent", ("column", CODE)), ("of all", "last", ("column", CODE), BORN)
+TAKEN |= {
+    name: (("formula", tree), column)
+    for name, (tree, column) in {
+        "mean": (MEAN, NUMBER),
+        "rounded mean": (("round", MEAN), {"type": "integer", "edges": [-9, 0, 3, 70], "missing_as": "no number"}),
+        "fine": (FINE, NUMBER),
+        "old": (
+            ("if", (">=", ("of all", "max", ("column", COUNT)), ("number", 65.0)), ("quoted", "ß"), ("quoted", "m")),
+            FEW,
+        ),
+        "risen": (
+            ("sum", "+-", *(("of all", each, ("column", WAGE), SEEN) for each in ("last", "first"))),
+            NUMBER,
+        ),
+        "days of": (("days_between", FIRST_SEEN, LAST_SEEN), {"type": "integer", "edges": [0, 1, 40, 10**6]}),
+        "years of": (("years_between", ("of all", "min", ("column", BORN)), LAST_SEEN), NUMBER),
+        "any code": (("coalesce", USUAL, LAST_CODE, ("quoted", "é")), CODES),
+        "same code": (("=", USUAL, LAST_CODE), TRUTH),
+        "letter": (("prefix", ("recode", USUAL, {f"c{each}": "f" for each in range(60)}, "ß"), 1), FEW),
+        "long table": (("recode", LAST_CODE, {f"c{each}": f"c{each // 2}" for each in range(60)}, None), CODES),
+        "usually": (("and", ("of all", "most_frequent", IS_LOW), ("not", ("of all", "all", IS_F))), TRUTH),
+        "truth at the end": (("or", LOW, ("of all", "last", IS_F, BORN)), TRUTH),
+        "some time": (("coalesce", FIRST_SEEN, LAST_SEEN), HOUR),
+        "time or day": (("coalesce", FIRST_SEEN, ("of all", "max", ("column", BORN))), DAY),
+        "chosen time": (("if", LOW, FIRST_SEEN, LAST_SEEN), {**MONTH, "by": "quarter"}),
+        "no date": (("is_missing", LAST_SEEN), TRUTH),
+    }.items()
 }
 
 
@@ -69,30 +117,136 @@ def with_people(drawn, rows, number):
     return [{**row, ID: (named := drawn.choice(names)) and named.replace("\0", "")} for row in rows]
 
 
-def expected(rows, names):
+def expected(rows, names, *, taken_of=TAKEN):
     """One row of each person, with the values of the columns named."""
     return [
-        {name: as_text(taken(TAKEN[name][0], own, {"name": name, **TAKEN[name][1]}, COLUMNS)) for name in names}
+        {name: as_text(made(taken_of[name][0], own, {"name": name, **taken_of[name][1]}, COLUMNS)) for name in names}
         for own in people(rows, ID).values()
     ]
+
+
+def check(table, persons, taken_of):
+    """The counts by name, asked in few statements: a person whom a column leaves out is in no other one of the same."""
+    columns = {name: {"name": name, **taken_of[name][1]} for name in taken_of}
+    leaving = [name for name in columns if any(code(columns[name], each[name]) is None for each in persons)]
+    others = [name for name in columns if name not in leaving]
+    batches = [[name] for name in leaving] + [others[place : place + 10] for place in range(0, len(others), 10)]
+    schema, cells = schema_of(taken_of, taken_of=taken_of), {}
+    for names in batches:
+        reference = Reference({"columns": [columns[name] for name in names], "unit": {"kind": "row"}}, persons)
+        counted = TableCounts(table, schema.project(names)).marginals([(name,) for name in names])
+        for name, found in zip(names, counted, strict=True):
+            cells[name] = {(place,): int(found[place]) for place in found.nonzero()[0].tolist()}
+            assert cells[name] == dict(reference.cells([name])), columns[name]
+    return cells
 
 
 @EACH_ENGINE
 def test_what_is_taken_of_a_persons_dirty_rows_is_what_the_reference_says(load, request):
     rows = with_people(random.Random(5), dirty(random.Random(4), 2500), 400)
-    table, schema, made = load(rows, request), schema_of(TAKEN), expected(rows, TAKEN)
+    table, persons = load(rows, request), expected(rows, TAKEN)
+    check(table, persons, TAKEN)
+    schema = schema_of(TAKEN)
     for name in TAKEN:
         column = {"name": name, **TAKEN[name][1]}
-        reference = Reference({"columns": [column], "unit": {"kind": "row"}}, made)
-        counts = TableCounts(table, schema.project([name]))
-        found = counts.marginal((name,))
-        assert {(place,): int(found[place]) for place in found.nonzero()[0].tolist()} == dict(
-            reference.cells([name])
-        ), name
+        reference = Reference({"columns": [column], "unit": {"kind": "row"}}, persons)
         if "missing_as" not in column or column["type"] == "categorical":
-            tally = counts.tally((name,))
+            tally = TableCounts(table, schema.project([name])).tally((name,))
             told = dict(zip(((each,) for each in tally.values[0].tolist()), tally.counts.tolist(), strict=True))
             assert told == dict(reference.tally([name])), name
+
+
+def grown(drawn, kind, depth, leaf):
+    """A formula of some type, drawn at random; `leaf` draws what it begins with."""
+
+    def more(one):
+        return grown(drawn, one, depth - 1, leaf)
+
+    if depth == 0 or drawn.random() < 0.15:
+        return leaf(kind)
+    if drawn.random() < 0.3:
+        several = (more(kind), more(kind))
+        return drawn.choice(
+            [("coalesce", *several), ("if", more("truth"), *several), ("if", more("truth"), more(kind))]
+        )
+    if kind == "text":
+        recoded = (
+            "recode",
+            more("text"),
+            {each: drawn.choice(TEXTS) for each in TEXTS[::2]},
+            drawn.choice(["é", None]),
+        )
+        return drawn.choice([("prefix", more("text"), 1), recoded])
+    if kind == "date":
+        return leaf(kind)
+    if kind == "truth":
+        other = drawn.choice(["number", "date"])
+        compared = (drawn.choice(["<", "<=", ">", ">=", "=", "!="]), more(other), more(other))
+        truths = (drawn.choice(["and", "or"]), more("truth"), more("truth"))
+        return drawn.choice([compared, truths, ("not", more("truth")), ("is_missing", more(other))])
+    numbers = (more("number"), more("number"))
+    dates = (drawn.choice(["days_between", "years_between"]), more("date"), more("date"))
+    parts = (drawn.choice(["year", "month", "day", "weekday"]), more("date"))
+    summed = ("sum", drawn.choice(["++", "+-", "-+"]), *numbers)
+    return drawn.choice([summed, (drawn.choice(["*", "/", "min", "max"]), *numbers), ("abs", numbers[0]), dates, parts])
+
+
+def grown_of_rows(drawn, kind):
+    named = {"number": [WAGE, COUNT], "date": [BORN, SEEN], "text": [SEX, CODE]}
+
+    def leaf(kind):
+        if kind == "truth":
+            return drawn.choice([IS_LOW, IS_F])
+        return ("column", drawn.choice(named[kind]))
+
+    return grown(drawn, kind, drawn.randrange(3), leaf)
+
+
+def grown_of_persons(drawn, kind):
+    """A formula around functions of all rows, whose arguments are grown as well."""
+
+    def leaf(kind):
+        if kind != "truth" and drawn.random() < 0.1:
+            return {"number": ("number", 2.5), "date": ("day of", date(2020, 2, 29)), "text": ("quoted", "é")}[kind]
+        ends = ("of all", drawn.choice(["first", "last"]), grown_of_rows(drawn, kind), drawn.choice([BORN, SEEN]))
+        if kind in ("truth", "text") and drawn.random() < 0.5:
+            return ("of all", "most_frequent", grown_of_rows(drawn, kind))
+        if kind == "truth":
+            return drawn.choice([("of all", drawn.choice(["any", "all"]), grown_of_rows(drawn, kind)), ends])
+        if kind == "number" and drawn.random() < 0.6:
+            counted = ("of all", "count", grown_of_rows(drawn, drawn.choice(["truth", "text", "date"])))
+            return drawn.choice([counted, ("of all", "sum", grown_of_rows(drawn, "number"), -2.5, 1000)])
+        if kind in ("number", "date") and drawn.random() < 0.5:
+            return ("of all", drawn.choice(["min", "max"]), grown_of_rows(drawn, kind))
+        return ends
+
+    # With something around it, else the declared categories have a say.
+    while "of all" not in str(tree := grown(drawn, kind, 3, leaf)) or tree[0] == "of all":
+        pass
+    return tree
+
+
+@pytest.mark.parametrize(
+    ("load", "number"),
+    [
+        pytest.param(each.values[0], number, id=each.id, marks=each.marks)
+        for each, number in zip(EACH_ENGINE.args[1], (40, 25, 4), strict=True)
+    ],
+)
+def test_expressions_drawn_at_random_give_what_the_reference_says_and_fail_on_no_row(load, number, request):
+    drawn = random.Random(11)
+    edges = [-(9 * 10**6), *range(-60, 400), 9 * 10**6]
+    declared = {"number": {**NUMBER, "edges": edges}, "text": FEW, "date": {**DAY, "by": "month"}}
+    declared["truth"] = {"type": "categorical", "categories": ["false", "true", "none"], "missing_as": "none"}
+    kinds = [drawn.choice(list(declared)) for _ in range(number)]
+    taken_of = {
+        f"made {place}": (("formula", grown_of_persons(drawn, kind)), declared[kind])
+        for place, kind in enumerate(kinds)
+    }
+    rows = with_people(random.Random(8), dirty(random.Random(9), 900), 200)
+    cells = check(load(rows, request), expected(rows, taken_of, taken_of=taken_of), taken_of)
+    # Enough differ from person to person that a mistake would show.
+    assert sum(len(each) > 1 for each in cells.values()) > number / 2
 
 
 def rows_of_one(drawn, person, number):
@@ -111,7 +265,7 @@ def neighbours_of(drawn, relation, table):
 #: How often columns are drawn, and pairs of tables for each.
 TRIED = [
     pytest.param(each.values[0], draws, 100, id=each.id, marks=each.marks)
-    for each, draws in zip(EACH_ENGINE.args[1], (10, 2), strict=False)
+    for each, draws in zip(EACH_ENGINE.args[1], (len(TAKEN) // 3 + 1, 2, 1), strict=True)
 ]
 
 
@@ -126,7 +280,7 @@ def test_all_rows_of_a_person_move_a_joint_vector_no_further_than_is_declared(lo
     order = drawn.sample(list(TAKEN), len(TAKEN))
     for draw in range(draws):
         # Every kind has its turn.
-        asked = [WHICH, *(order[(2 * draw + each) % len(order)] for each in range(3))]
+        asked = [WHICH, *(order[(3 * draw + each) % len(order)] for each in range(3))]
         schema = schema_of(asked, neighbours=relation, taken_of=taken_of)
         declared = histogram_sensitivity(schema)
         assert (declared.l1, declared.l2_squared) == ((1, 1) if relation == "add_remove" else (2, 2))
@@ -161,7 +315,11 @@ def test_a_person_of_more_rows_than_the_unit_keeps_takes_part_with_all_of_them(t
 
 
 WRONG = [
-    ("1 + count_per_person()", "makes one value of all rows of a person, so the formula begins and ends with it"),
+    ("cost / count_per_person()", "has a value in each row, and count_per_person one of each person: put it within"),
+    ("max_per_person(count_per_person())", "is within max_per_person, which takes a value of each row; count_per_per"),
+    ("1 + sum_per_person(cost, 0, 1.0000000001)", "must have at most 9 decimal places, and ordinary size"),
+    ("1 + sum_per_person(cost, 0, 9007199254740993)", "must have at most 0 decimal places, and ordinary size"),
+    ("+".join(["count_per_person()"] * 310), "must be at most 300 values and operations"),
     ("sum_per_person(cost, 5, 1)", "must have a lowest value of a row below the highest"),
     ("sum_per_person(cost, 0, 1.5)", "must have at most 0 decimal places"),
     ("sum_per_person(day, 0, 1)", "takes a number of each row, and was given a date"),

@@ -8,6 +8,8 @@ import pytest
 from releases.engine.tables import self_test
 from releases.engine.tables.facts import UnreadableTable
 from releases.engine.tables.query import TableCounts, check_server, open_table
+from tests.engine.tables.reference import Reference
+from tests.engine.tables.reference_persons import as_text, made, people
 from tests.engine.tables.test_contract import EACH_ENGINE
 
 #: What another server could do otherwise: here by a function of the same name that it finds first.
@@ -22,6 +24,31 @@ OTHERWISE = {
         "floor(given double precision) RETURNS double precision AS $$ SELECT pg_catalog.ceil(given) $$"
     ),
 }
+
+
+WORD, NUMBER, DAY = ("column", "word"), ("column", "number"), ("column", "day")
+#: What is made of all rows of a person, as the reference has it.
+OF_PERSONS = {
+    "rows": ("count", None),
+    "total": ("sum", NUMBER, -5, 40.5),
+    "least": ("min", NUMBER),
+    "some": ("any", ("=", WORD, ("quoted", "m"))),
+    "usual": ("most_frequent", WORD),
+    "last": ("last", WORD, "day"),
+    "mean": ("formula", ("/", ("of all", "sum", NUMBER, -5, 40.5), ("of all", "count", NUMBER))),
+    "apart": ("formula", ("days_between", ("of all", "min", DAY), ("of all", "max", DAY))),
+    "text": ("formula", ("coalesce", ("of all", "most_frequent", WORD), ("of all", "first", WORD, "day"))),
+}
+
+
+def test_the_numbers_of_persons_that_a_server_has_to_find_are_those_of_the_reference():
+    rows = [dict(zip(("person", "number", "word", "day"), each, strict=True)) for each in self_test.rows()]
+    columns = {each["name"]: each for each in self_test.DECLARED}
+    for column, known in zip(self_test.OF_PERSONS, self_test.KNOWN_PERSONS, strict=True):
+        name, what = column["name"], OF_PERSONS[column["name"]]
+        persons = [{name: as_text(made(what, own, column, columns))} for own in people(rows, "person").values()]
+        cells = Reference({"columns": [column], "unit": {"kind": "row"}}, persons).cells([name])
+        assert {(place,): number for place, number in enumerate(known) if number} == dict(cells), name
 
 
 @EACH_ENGINE

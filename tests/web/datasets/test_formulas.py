@@ -44,7 +44,7 @@ def test_a_column_made_from_others_is_declared_and_stands_on_the_page_again(send
 
 
 WRONG = [
-    ({"formula": "age >="}, "formula: 'the end' (at character 7) a value is missing"),
+    ({"formula": "age >="}, "formula: 'the end' (at character 7 of “age >=”) a value is missing"),
     ({"formula": "adult"}, "is itself made by a formula"),
     ({"formula": 'wages = "1"'}, "'wages' is not a column of the table"),
     ({"name": "sex"}, "'sex' is a column of the table; a column with a formula needs another name"),
