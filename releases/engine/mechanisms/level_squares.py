@@ -35,8 +35,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from releases.engine.bounds.combinations import DISCRETE_GAUSSIAN, SummandLaw
+from releases.engine.bounds.combinations import DISCRETE_GAUSSIAN
 from releases.engine.domain.levels import Hierarchy
+from releases.engine.mechanisms.least_squares import NoisyMarginals
 from releases.engine.mechanisms.mixed_squares import RoundedErrors
 from releases.engine.workload.queries import Marginal, Workload
 from releases.engine.workload.residuals import Names, Residuals, subsets, with_bins
@@ -52,19 +53,8 @@ _KEPT = 16
 _SECONDS_A_FACTOR, _SECONDS_A_CUBE = 2e-7, 2e-10
 
 
-@dataclass(frozen=True, kw_only=True)
-class LevelSquares:
-    """How noisy marginals are put together.
-
-    Attributes:
-        workload: of marginals alone.
-        law: of the noise.
-        variances: of the noise on an answer of each.
-    """
-
-    workload: Workload
-    law: SummandLaw
-    variances: tuple[float, ...]
+class LevelSquares(NoisyMarginals):
+    """How noisy marginals are put together, some columns levels of others."""
 
     @staticmethod
     def can_combine(workload: Workload) -> bool:
@@ -104,7 +94,7 @@ class LevelSquares:
     def half_widths(self, *, beta: float) -> tuple[float, ...]:
         """What the errors of all answers are within, all at once with probability 1 - beta."""
         unit = self.variances[0]
-        errors = _errors(self.workload, self._relative)
+        errors = _errors(self.workload, self.relative)
         # Tables that look alike among the others have one half width.
         keys = [each.key for each in errors]
         found = {
@@ -116,7 +106,7 @@ class LevelSquares:
     def combined(self, noisy: Sequence[Floats]) -> tuple[Floats, ...]:
         """The consistent answers, from noisy ones of each table."""
         sums = {names: np.zeros((self._size, *self._shape(names))) for names in self.residuals.sets}
-        for table, answers, variance in zip(self.tables, noisy, self._relative, strict=True):
+        for table, answers, variance in zip(self.tables, noisy, self.relative, strict=True):
             own = answers.reshape(self._shape(table.attributes)).transpose(table.order)
             own = own.reshape(-1, *self._shape(table.plain))
             for part in subsets(with_bins(self.workload.universe, table.plain)):
@@ -161,11 +151,6 @@ class LevelSquares:
         return prod(len(each.ways) for each in self.hierarchies)
 
     @property
-    def _relative(self) -> tuple[float, ...]:
-        """Variances in units of the first: what follows from them stays as it is where all grow alike."""
-        return tuple(each / self.variances[0] for each in self.variances)
-
-    @property
     def _factors(self) -> list[int]:
         """How many each table needs."""
         sets = [(set(with_bins(self.workload.universe, each.plain)), each.lines) for each in self.tables]
@@ -180,7 +165,7 @@ class LevelSquares:
     def _inverse(self, part: Names) -> Floats:
         """M_U^-, shape (ways, ways)."""
         said = []
-        for table, variance in zip(self.tables, self._relative, strict=True):
+        for table, variance in zip(self.tables, self.relative, strict=True):
             if set(part) <= set(table.plain):
                 said.append((table.line_of.tobytes(), self._precision(table, part, variance)))
         return _inverse(tuple(said))
@@ -189,7 +174,7 @@ class LevelSquares:
         """Those of the answers of a table; the variances are relative ones."""
         lines = np.unique(table.line_of)
         blocks, variances, many = [], [], []
-        for other, variance in zip(self.tables, self._relative, strict=True):
+        for other, variance in zip(self.tables, self.relative, strict=True):
             shared = tuple(n for n in with_bins(self.workload.universe, table.plain) if n in other.plain)
             sizes = self._shape(shared)
             by_part = {part: self._between(table, other, part, variance)[lines] for part in subsets(shared)}
