@@ -190,7 +190,7 @@ a-level-added-up-as-if-alone in releases/engine/mechanisms/level_squares.py
   tests/engine/mechanisms/test_level_squares.py::test_answers_are_the_best_linear_estimate_and_their_deviations_are_what_is_said
 tables-over-levels-of-other-ways in releases/engine/estimation/ways.py
   -own = self.bins[axis].reshape(
-  +own = self.bins[axis][::-1].reshape(
+  +own = np.roll(self.bins[axis], axis).reshape(
   tests/engine/mechanisms/test_levels.py::test_a_distribution_on_ways_is_the_one_of_all_cells_given_that_levels_hold
 a-level-weighs-as-its-column-does in releases/engine/estimation/fit.py
   -gain = marginal.size / (table.size * one.variance)
