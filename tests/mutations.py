@@ -188,6 +188,30 @@ a-level-added-up-as-if-alone in releases/engine/mechanisms/level_squares.py
   -            if set(part) <= set(table.plain):
   +            if set(part) == set(table.plain):
   tests/engine/mechanisms/test_level_squares.py::test_answers_are_the_best_linear_estimate_and_their_deviations_are_what_is_said
+tables-over-levels-of-other-ways in releases/engine/estimation/ways.py
+  -own = self.bins[axis].reshape(
+  +own = np.roll(self.bins[axis], axis).reshape(
+  tests/engine/mechanisms/test_levels.py::test_a_distribution_on_ways_is_the_one_of_all_cells_given_that_levels_hold
+a-level-weighs-as-its-column-does in releases/engine/estimation/fit.py
+  -gain = marginal.size / (table.size * one.variance)
+  +gain = marginal.size / table.size
+  tests/engine/mechanisms/test_levels.py::test_tables_of_a_column_and_of_its_level_weigh_by_their_noise
+parts-of-one-hierarchy-fitted-apart in releases/engine/estimation/components.py
+  -groups.append([part for group in met for part in group])
+  +groups += met
+  tests/engine/mechanisms/test_levels.py::test_tables_over_levels_that_a_fit_answers_add_up
+levels-of-a-mixture-weighed-alike in releases/engine/estimation/level_mixture.py
+  -(of_level * level + precision * held) / (of_level + precision)
+  +(level + held) / 2
+  tests/engine/mechanisms/test_levels.py::test_a_mixture_over_levels_weighs_both_laws_by_their_noise_and_adds_up_in_every_table
+residuals-of-levels-as-if-not-centred in releases/engine/mechanisms/residual_levels.py
+  -own *= (bins[:, None] == bins) - 1 / self.workload.universe[name].size
+  +own *= bins[:, None] == bins
+  tests/engine/mechanisms/test_residual_levels.py::test_answers_are_the_best_linear_estimate_and_their_variances_are_what_is_said
+whole-noise-of-levels-taken-for-normal in releases/engine/mechanisms/residual_levels.py
+  -+ slack).max()
+  +).max()
+  tests/engine/mechanisms/test_residual_levels.py::test_answers_are_the_best_linear_estimate_and_their_variances_are_what_is_said
 bound-of-running-totals-for-one-answer-and-not-for-all in releases/engine/mechanisms/mixed_squares.py
   -share = beta / squares.workload.size
   +share = beta

@@ -8,7 +8,7 @@ Public declarations only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -20,6 +20,7 @@ from releases.engine.domain.universe import Universe
 from releases.engine.estimation.junction import Clique, junction_tree
 from releases.engine.estimation.marginals import Axes, MarginalTree, marginal_tree
 from releases.engine.estimation.result import Component, Distribution, TreeComponent
+from releases.engine.estimation.ways import WayAxes
 from releases.engine.tables.counts import MAX_DENSE_CELLS, Counts
 from releases.engine.workload.queries import Workload
 
@@ -29,6 +30,8 @@ Joint = NDArray[Any] | tuple[NDArray[Any], ...]
 
 #: Cells of all cliques of a part that is not held whole.
 MAX_CLIQUE_CELLS = 10_000_000
+#: Joint tables of several parts, joined by a hierarchy, have no more; beyond, they are held by cliques.
+MAX_JOINED_CELLS = 10_000_000
 #: Larger joint tables take longer to sum than their marginals take to count.
 _MAX_COUNTED_CELLS = 10_000_000
 
@@ -40,10 +43,12 @@ class Part:
     Attributes:
         universe: of these attributes alone.
         asked: the attribute sets of the questions in it, in universe order, none twice.
+        joined: cliques to be held in place of those of the questions, where they hold hierarchies whole.
     """
 
     universe: Universe
     asked: tuple[Names, ...]
+    joined: tuple[Clique, ...] = ()
 
     @cached_property
     def sets(self) -> tuple[Axes, ...]:
@@ -74,19 +79,35 @@ class Part:
     def cliques(self) -> tuple[Clique, ...]:
         """Of a junction tree in which every asked set lies in a clique, where the part is too large to be held whole;
         none where it is held whole, and none where the cliques are too large as well."""
-        return () if self.is_whole else junction_tree(self.universe.shape, self.largest, MAX_CLIQUE_CELLS)
+        if self.joined or self.is_whole:
+            return self.joined
+        return junction_tree(self.universe.shape, self.largest, MAX_CLIQUE_CELLS)
 
     @property
     def is_whole(self) -> bool:
         """Whether its joint table can be held."""
-        return self.universe.size <= MAX_DENSE_CELLS
+        return not self.joined and self.universe.size <= MAX_DENSE_CELLS
+
+    @cached_property
+    def ways(self) -> WayAxes | None:
+        """What its hierarchies leave, where each of them is held whole; None elsewhere."""
+        if not self.universe.hierarchies or not (self.is_whole or self.joined):
+            return None
+        return WayAxes.of(self.universe)
 
     @property
     def cells(self) -> int:
         """That are held: of the joint table, or of all cliques."""
         if not self.cliques:
             return self.universe.size
-        return sum(prod(self.universe.shape[axis] for axis in clique.axes) for clique in self.cliques)
+        return _cells(self.universe.shape, self.cliques)
+
+    @property
+    def fitted_cells(self) -> int:
+        """Of these, without those that its hierarchies leave out."""
+        if self.ways is None:
+            return self.cells
+        return _cells(self.ways.shape, self.ways.collapsed(self.cliques)) if self.cliques else self.ways.size
 
     def histogram(self, counts: Counts) -> NDArray[np.int64]:
         """The exact joint table over the part."""
@@ -124,6 +145,61 @@ def connected_parts(workload: Workload) -> tuple[Part, ...]:
         Part(universe=universe.project(names), asked=tuple(sets))
         for names, sets in sorted(parts, key=lambda part: universe.axis(part[0][0]))
     )
+
+
+def _cells(shape: Axes, cliques: Sequence[Clique]) -> int:
+    return sum(prod(shape[axis] for axis in clique.axes) for clique in cliques)
+
+
+def joined_by_levels(universe: Universe, parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The parts as they are fitted: those that have columns of one hierarchy joined, so that tables over levels are
+    read off one estimate. Where what they become cannot be held they stay apart.
+
+    Args:
+        universe: of the workload.
+    """
+    if not universe.hierarchies:
+        return tuple(parts)
+    groups: list[list[Part]] = [[part] for part in parts]
+    asked = {name for part in parts for name in part.universe.names}
+    for each in universe.project(name for name in universe.names if name in asked).hierarchies:
+        met = [group for group in groups if any(set(each.names) & set(part.universe.names) for part in group)]
+        groups = [group for group in groups if not any(group is other for other in met)]
+        groups.append([part for group in met for part in group])
+    found = [part for group in groups for part in _joined_part(universe, group)]
+    return tuple(sorted(found, key=lambda part: universe.axis(part.universe.names[0])))
+
+
+def _joined_part(universe: Universe, parts: Sequence[Part]) -> Sequence[Part]:
+    names = sorted((name for part in parts for name in part.universe.names), key=universe.axis)
+    whole = Part(universe=universe.project(names), asked=tuple(asked for part in parts for asked in part.asked))
+    if not whole.universe.hierarchies or (len(parts) == 1 and whole.is_whole):
+        return parts
+    if whole.universe.size <= MAX_JOINED_CELLS:
+        return [whole]
+    ways = WayAxes.of(whole.universe)
+    held = [
+        tuple(part.universe.names[axis] for axis in axes)
+        for part in parts
+        for axes in ([clique.axes for clique in part.cliques] or [tuple(range(len(part.universe.names)))])
+    ]
+    images = tuple(dict.fromkeys(ways.image(whole.universe.axes(each)) for each in held))
+    cliques = ways.cliques(junction_tree(ways.shape, images, MAX_CLIQUE_CELLS))
+    if not cliques or _cells(whole.universe.shape, cliques) > MAX_CLIQUE_CELLS:
+        return parts
+    return [replace(whole, joined=cliques)]
+
+
+def are_levels_joined(universe: Universe, parts: Sequence[Part]) -> bool:
+    """Whether each hierarchy of the parts is held whole by one, so that tables over levels are read off one estimate.
+
+    Args:
+        universe: of the workload.
+        parts: as they are fitted.
+    """
+    held = {each for part in parts if part.ways for each in part.universe.hierarchies}
+    asked = {name for part in parts for name in part.universe.names}
+    return held >= set(universe.project(name for name in universe.names if name in asked).hierarchies)
 
 
 def answers(workload: Workload, parts: Sequence[Part], tables: Iterable[Joint]) -> list[NDArray[Any]]:

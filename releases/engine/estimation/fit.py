@@ -32,11 +32,12 @@ from numpy.typing import NDArray
 from releases.engine.errors import InvalidInput
 from releases.engine.estimation.junction import Clique, CliqueGibbs, CliqueTree
 from releases.engine.estimation.marginals import Axes, Gibbs, MarginalTree, TableRotation, marginal_tree
+from releases.engine.estimation.ways import WayAxes, WayGibbs, WayTree
 
 Floats = NDArray[np.float64]
 Progress = Callable[[float], None]
-#: How a distribution is summed: over the whole universe, or clique by clique.
-Tree = MarginalTree | CliqueTree
+#: How a distribution is summed: over the whole universe, clique by clique, or over what levels leave of either.
+Tree = MarginalTree | CliqueTree | WayTree
 
 #: Prior scale of the effects of one, two, three attributes (in the logarithm of the probability), and the factor
 #: from each order to the next above three. They start the search; `_widen` and `_tune` correct them.
@@ -125,6 +126,7 @@ def fit_marginals(
     order: int = 3,
     passes: int = 1500,
     progress: Progress | None = None,
+    ways: WayAxes | None = None,
 ) -> Fit:
     """Fit a distribution over the universe of `shape` to noisy marginals.
 
@@ -136,11 +138,13 @@ def fit_marginals(
         order: interactions of at most this many attributes are fitted; of larger tables, so much is used.
         passes: over the universe at most; 300 to 1,000 are usual, each about the time of writing the universe once.
         progress: called between steps with the share done so far; may raise to stop.
+        ways: of the hierarchies of the universe; only cells that they allow get weight.
     """
     if not any(one.axes for one in measurements):
         raise InvalidInput("measurements", len(measurements), "must hold at least one table over an attribute")
     rows = measured_rows(measurements, total, total_variance)
-    tree = marginal_tree(tuple(shape), fitted_effects([one.axes for one in measurements], order))
+    effects = fitted_effects([one.axes for one in measurements], order)
+    tree = WayTree(ways, effects) if ways else marginal_tree(tuple(shape), effects)
     solver = _Solver(tree, measurements, rows, passes, progress)
     reason = solver.run()
     weights = tree.density(solver.prior.potentials(solver.at.z))
@@ -164,13 +168,15 @@ def fit_cliques(
     order: int = 3,
     passes: int = 1500,
     progress: Progress | None = None,
+    ways: WayAxes | None = None,
 ) -> tuple[Floats, ...]:
     """The same fit where every table lies within a clique of a junction tree: expected counts over each clique.
 
     The objective, its steps and when they end are those of `fit_marginals`; only the sums over the universe are made
     clique by clique.
     """
-    tree = CliqueTree(tuple(shape), cliques, fitted_effects([one.axes for one in measurements], order))
+    effects = fitted_effects([one.axes for one in measurements], order)
+    tree = WayTree(ways, effects, ways.collapsed(cliques)) if ways else CliqueTree(tuple(shape), cliques, effects)
     solver = _Solver(tree, measurements, total, passes, progress)
     solver.run()
     return tuple(total * table for table in tree.densities(solver.prior.potentials(solver.at.z)))
@@ -271,7 +277,7 @@ class _Point:
     """
 
     z: Floats
-    gibbs: Gibbs | CliqueGibbs
+    gibbs: Gibbs | CliqueGibbs | WayGibbs
     residual: Floats
     loss: float
     value: float
@@ -437,7 +443,7 @@ class _Solver:
             z=point.z, gibbs=point.gibbs, residual=point.residual, loss=point.loss, value=value, slack=point.slack
         )
 
-    def _jacobian(self, gibbs: Gibbs | CliqueGibbs, potentials: Floats) -> Floats:
+    def _jacobian(self, gibbs: Gibbs | CliqueGibbs | WayGibbs, potentials: Floats) -> Floats:
         """The change of n p_S along a change of the potentials; its own transpose."""
         self.passes += 1
         return self.rows * gibbs.covariance(potentials)

@@ -226,6 +226,15 @@ class Plan(ABC):
         }
 
 
+#: Where the notes of a result say that its tables of expected counts add up over levels.
+LEVELS_NOTE = "tables over levels"
+
+
+def said_of_levels(*, add_up: bool) -> dict[str, str]:
+    """That note, of a result that has tables over a column and over its level."""
+    return {LEVELS_NOTE: "add up to one another, except for rounding" if add_up else "can differ"}
+
+
 class Consistency(Enum):
     """Whether tables of one release have the same total.
 
@@ -233,7 +242,8 @@ class Consistency(Enum):
     NOISY_CELLS: each answer is a sum of the same noisy cells, so they agree until one below 0 is shown as 0.
     MADE_TO_AGREE: each answer has noise of its own, and all were made to agree, until one below 0 is shown as 0.
     LEVELS_MADE_TO_AGREE: the same, and tables over a column add up to those over its levels.
-    ONE_TABLE: each answer is read off one table of expected counts, so they agree except for rounding.
+    ONE_TABLE: each answer is read off one table of expected counts, so they agree except for rounding; over levels too
+    where the result notes that (`LEVELS_NOTE`).
     PAID_NOISE: no, for a paid answer has noise of its own and a free one is read off what was public at the time.
     """
 

@@ -98,7 +98,7 @@ class CorrelatedQueries(Mechanism):
         if variance >= LARGEST_SCALE**2:
             return infeasible(request, TOO_NOISY)
         parts = described_parts(workload)
-        cells = sum(part.universe.size for part in parts)
+        cells = sum(part.cells for part in parts)
         quantile = normal_max_quantile(count=workload.size, beta=float(request.beta))
         shares = [Fraction(0) if isinstance(each, Marginal) else share for each in workload.families]
         variances = tuple(

@@ -128,7 +128,7 @@ class GaussianCumulative(Mechanism):
         together, half_widths = agreed
         formula, source = (_FORMULA, self.source) if together is None else said_of(together)
         assert isinstance(request.budget, ApproxDP)
-        cells = sum(part.universe.size for part in parts)
+        cells = sum(part.cells for part in parts)
         squares = sum(float(len(each.factors)) ** 2 for each in measures)
         return GaussianCumulativePlan(
             **request.inputs(),

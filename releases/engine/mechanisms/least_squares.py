@@ -46,8 +46,8 @@ _ROUNDED_UP = 1 + 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeastSquares:
-    """How noisy marginals are put together.
+class NoisyMarginals:
+    """Marginals, and the noise on each: what is put together.
 
     Attributes:
         workload: of marginals alone.
@@ -58,6 +58,15 @@ class LeastSquares:
     workload: Workload
     law: SummandLaw
     variances: tuple[float, ...]
+
+    @property
+    def relative(self) -> tuple[float, ...]:
+        """Variances in units of the first: what follows from them stays as it is where all grow alike."""
+        return tuple(each / self.variances[0] for each in self.variances)
+
+
+class LeastSquares(NoisyMarginals):
+    """How noisy marginals are put together, all columns crossed."""
 
     @staticmethod
     def can_combine(workload: Workload) -> bool:
@@ -108,9 +117,8 @@ class LeastSquares:
     @cached_property
     def errors(self) -> tuple[Combination, ...]:
         """The error of an answer of each table. Its factors stay as they are where all variances grow alike."""
-        unit = self.variances[0]
-        alike = _errors(self.workload, self.law, tuple(variance / unit for variance in self.variances))
-        return tuple(replace(each, variances=each.variances * unit) for each in alike)
+        alike = _errors(self.workload, self.law, self.relative)
+        return tuple(replace(each, variances=each.variances * self.variances[0]) for each in alike)
 
     def _errors(self) -> tuple[Combination, ...]:
         universe = self.workload.universe

@@ -35,15 +35,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from releases.engine.bounds.combinations import DISCRETE_GAUSSIAN, SummandLaw
+from releases.engine.bounds.combinations import DISCRETE_GAUSSIAN
 from releases.engine.domain.levels import Hierarchy
+from releases.engine.mechanisms.least_squares import NoisyMarginals
 from releases.engine.mechanisms.mixed_squares import RoundedErrors
 from releases.engine.workload.queries import Marginal, Workload
 from releases.engine.workload.residuals import Names, Residuals, subsets, with_bins
 
 Floats = NDArray[np.float64]
 #: More ways, tables, columns of one, and factors in all are not put together: seconds, and 600 MB.
-_MAX_WAYS, _MAX_TABLES, _MAX_COLUMNS, _MAX_FACTORS = 1000, 100, 6, 20_000_000
+MAX_WAYS, MAX_TABLES, MAX_COLUMNS, MAX_FACTORS = 1000, 100, 6, 20_000_000
 #: Of the largest eigenvalue; those below are 0.
 _SINGULAR = 1e-10
 #: Inverses kept.
@@ -52,31 +53,10 @@ _KEPT = 16
 _SECONDS_A_FACTOR, _SECONDS_A_CUBE = 2e-7, 2e-10
 
 
-@dataclass(frozen=True, kw_only=True)
-class LevelSquares:
-    """How noisy marginals are put together.
-
-    Attributes:
-        workload: of marginals alone.
-        law: of the noise.
-        variances: of the noise on an answer of each.
-    """
+class LevelTables:
+    """Marginals over columns of hierarchies and others: what of each table a way is."""
 
     workload: Workload
-    law: SummandLaw
-    variances: tuple[float, ...]
-
-    @staticmethod
-    def can_combine(workload: Workload) -> bool:
-        """Whether the questions are whole tables over several columns of a hierarchy, and few enough."""
-        families = workload.families
-        if not all(isinstance(each, Marginal) and len(each.attributes) <= _MAX_COLUMNS for each in families):
-            return False
-        if len(families) > _MAX_TABLES or not _asked(workload):
-            return False
-        # No bound is asked of this one.
-        squares = LevelSquares(workload=workload, law=DISCRETE_GAUSSIAN, variances=(1.0,) * len(families))
-        return 0 < squares._size <= _MAX_WAYS and sum(squares._factors) <= _MAX_FACTORS
 
     @cached_property
     def hierarchies(self) -> tuple[Hierarchy, ...]:
@@ -91,20 +71,74 @@ class LevelSquares:
             found |= zip(each.names, np.array(each.ways, dtype=np.int64)[chosen].T, strict=True)
         return found
 
+    def answers_of(self, table: Table, found: dict[Names, Floats]) -> Floats:
+        """Those of a table, from the counts over ways and each set of other columns, centred over these."""
+        shape = self.shape(table.plain)
+        answers = np.zeros((table.lines, *shape))
+        for part in subsets(with_bins(self.workload.universe, table.plain)):
+            own = table.sums @ found[part].reshape(self.size, -1)
+            own = own.reshape(table.lines, *(s if n in part else 1 for n, s in zip(table.plain, shape, strict=True)))
+            answers += own / (prod(shape) / prod(self.shape(part)))
+        turned = answers.reshape([self.shape(table.attributes)[axis] for axis in table.order])
+        return turned.transpose(np.argsort(table.order)).reshape(-1)
+
+    @cached_property
+    def tables(self) -> tuple[Table, ...]:
+        """Those that are asked for."""
+        return tuple(self.table_over(family.attributes) for family in self.workload.families)
+
+    def table_over(self, attributes: Names) -> Table:
+        of_levels = tuple(name for name in attributes if name in self.ways)
+        plain = tuple(sorted(set(attributes) - set(self.ways), key=self.workload.universe.axis))
+        shape = self.shape(of_levels)
+        bins = [self.ways[name] for name in of_levels]
+        line_of = np.ravel_multi_index(bins, shape) if bins else np.zeros(self.size, dtype=np.int64)
+        order = tuple(attributes.index(name) for name in (*of_levels, *plain))
+        return Table(attributes=attributes, plain=plain, order=order, lines=prod(shape), line_of=line_of)
+
+    @cached_property
+    def residuals(self) -> Residuals:
+        """Of the other columns."""
+        return Residuals.of(self.workload.universe, [table.plain for table in self.tables])
+
+    @property
+    def size(self) -> int:
+        """How many ways there are."""
+        return prod(len(each.ways) for each in self.hierarchies)
+
+    def shape(self, names: Names) -> tuple[int, ...]:
+        return tuple(self.workload.universe[name].size for name in names)
+
+
+class LevelSquares(NoisyMarginals, LevelTables):
+    """How noisy marginals are put together, some columns levels of others."""
+
+    @staticmethod
+    def can_combine(workload: Workload) -> bool:
+        """Whether the questions are whole tables over several columns of a hierarchy, and few enough."""
+        families = workload.families
+        if not all(isinstance(each, Marginal) and len(each.attributes) <= MAX_COLUMNS for each in families):
+            return False
+        if len(families) > MAX_TABLES or not _asked(workload):
+            return False
+        # No bound is asked of this one.
+        squares = LevelSquares(workload=workload, law=DISCRETE_GAUSSIAN, variances=(1.0,) * len(families))
+        return 0 < squares.size <= MAX_WAYS and sum(squares._factors) <= MAX_FACTORS
+
     @property
     def seconds(self) -> float:
         """That planning and a run take."""
-        return sum(self._factors) * _SECONDS_A_FACTOR + len(self.residuals.sets) * self._size**3 * _SECONDS_A_CUBE
+        return sum(self._factors) * _SECONDS_A_FACTOR + len(self.residuals.sets) * self.size**3 * _SECONDS_A_CUBE
 
     @property
     def bytes(self) -> int:
         """Of memory."""
-        return 32 * max(self._factors) + 8 * self._size**2 * (_KEPT + 4)
+        return 32 * max(self._factors) + 8 * self.size**2 * (_KEPT + 4)
 
     def half_widths(self, *, beta: float) -> tuple[float, ...]:
         """What the errors of all answers are within, all at once with probability 1 - beta."""
         unit = self.variances[0]
-        errors = _errors(self.workload, self._relative)
+        errors = _errors(self.workload, self.relative)
         # Tables that look alike among the others have one half width.
         keys = [each.key for each in errors]
         found = {
@@ -115,10 +149,10 @@ class LevelSquares:
 
     def combined(self, noisy: Sequence[Floats]) -> tuple[Floats, ...]:
         """The consistent answers, from noisy ones of each table."""
-        sums = {names: np.zeros((self._size, *self._shape(names))) for names in self.residuals.sets}
-        for table, answers, variance in zip(self.tables, noisy, self._relative, strict=True):
-            own = answers.reshape(self._shape(table.attributes)).transpose(table.order)
-            own = own.reshape(-1, *self._shape(table.plain))
+        sums = {names: np.zeros((self.size, *self.shape(names))) for names in self.residuals.sets}
+        for table, answers, variance in zip(self.tables, noisy, self.relative, strict=True):
+            own = answers.reshape(self.shape(table.attributes)).transpose(table.order)
+            own = own.reshape(-1, *self.shape(table.plain))
             for part in subsets(with_bins(self.workload.universe, table.plain)):
                 gone = tuple(axis for axis, name in enumerate(table.plain, start=1) if name not in part)
                 said = own.sum(axis=gone)
@@ -126,44 +160,7 @@ class LevelSquares:
                     said = said - said.mean(axis=axis, keepdims=True)
                 sums[part] += self._precision(table, part, variance) * said[table.line_of]
         found = {names: np.tensordot(self._inverse(names), each, axes=1) for names, each in sums.items()}
-        return tuple(self._answers(table, found) for table in self.tables)
-
-    def _answers(self, table: _Table, found: dict[Names, Floats]) -> Floats:
-        shape = self._shape(table.plain)
-        answers = np.zeros((table.lines, *shape))
-        for part in subsets(with_bins(self.workload.universe, table.plain)):
-            own = table.sums @ found[part].reshape(self._size, -1)
-            own = own.reshape(table.lines, *(s if n in part else 1 for n, s in zip(table.plain, shape, strict=True)))
-            answers += own / (prod(shape) / prod(self._shape(part)))
-        turned = answers.reshape([self._shape(table.attributes)[axis] for axis in table.order])
-        return turned.transpose(np.argsort(table.order)).reshape(-1)
-
-    @cached_property
-    def tables(self) -> tuple[_Table, ...]:
-        return tuple(self._table(family.attributes) for family in self.workload.families)
-
-    def _table(self, attributes: Names) -> _Table:
-        of_levels = tuple(name for name in attributes if name in self.ways)
-        plain = tuple(sorted(set(attributes) - set(self.ways), key=self.workload.universe.axis))
-        shape = self._shape(of_levels)
-        bins = [self.ways[name] for name in of_levels]
-        line_of = np.ravel_multi_index(bins, shape) if bins else np.zeros(self._size, dtype=np.int64)
-        order = tuple(attributes.index(name) for name in (*of_levels, *plain))
-        return _Table(attributes=attributes, plain=plain, order=order, lines=prod(shape), line_of=line_of)
-
-    @cached_property
-    def residuals(self) -> Residuals:
-        """Of the other columns."""
-        return Residuals.of(self.workload.universe, [table.plain for table in self.tables])
-
-    @property
-    def _size(self) -> int:
-        return prod(len(each.ways) for each in self.hierarchies)
-
-    @property
-    def _relative(self) -> tuple[float, ...]:
-        """Variances in units of the first: what follows from them stays as it is where all grow alike."""
-        return tuple(each / self.variances[0] for each in self.variances)
+        return tuple(self.answers_of(table, found) for table in self.tables)
 
     @property
     def _factors(self) -> list[int]:
@@ -171,27 +168,24 @@ class LevelSquares:
         sets = [(set(with_bins(self.workload.universe, each.plain)), each.lines) for each in self.tables]
         return [sum(many * other << len(one & two) for two, other in sets) for one, many in sets]
 
-    def _shape(self, names: Names) -> tuple[int, ...]:
-        return tuple(self.workload.universe[name].size for name in names)
-
-    def _precision(self, table: _Table, part: Names, variance: float) -> float:
-        return prod(self._shape(part)) / (prod(self._shape(table.plain)) * variance)
+    def _precision(self, table: Table, part: Names, variance: float) -> float:
+        return prod(self.shape(part)) / (prod(self.shape(table.plain)) * variance)
 
     def _inverse(self, part: Names) -> Floats:
         """M_U^-, shape (ways, ways)."""
         said = []
-        for table, variance in zip(self.tables, self._relative, strict=True):
+        for table, variance in zip(self.tables, self.relative, strict=True):
             if set(part) <= set(table.plain):
                 said.append((table.line_of.tobytes(), self._precision(table, part, variance)))
         return _inverse(tuple(said))
 
-    def _errors_of(self, table: _Table) -> RoundedErrors:
+    def _errors_of(self, table: Table) -> RoundedErrors:
         """Those of the answers of a table; the variances are relative ones."""
         lines = np.unique(table.line_of)
         blocks, variances, many = [], [], []
-        for other, variance in zip(self.tables, self._relative, strict=True):
+        for other, variance in zip(self.tables, self.relative, strict=True):
             shared = tuple(n for n in with_bins(self.workload.universe, table.plain) if n in other.plain)
-            sizes = self._shape(shared)
+            sizes = self.shape(shared)
             by_part = {part: self._between(table, other, part, variance)[lines] for part in subsets(shared)}
             for agreeing in subsets(shared):
                 signs = {
@@ -200,7 +194,7 @@ class LevelSquares:
                 }
                 blocks.append(sum((signs[part] * each for part, each in by_part.items()), start=np.zeros(())))
                 apart = prod(s - 1 for n, s in zip(shared, sizes, strict=True) if n not in agreeing)
-                cells = prod(self._shape(other.plain)) // prod(sizes) * apart
+                cells = prod(self.shape(other.plain)) // prod(sizes) * apart
                 variances.append(np.full(other.lines, variance))
                 many.append(np.full(other.lines, float(cells)))
         counted = np.concatenate(many)
@@ -208,16 +202,16 @@ class LevelSquares:
         factors = np.concatenate(blocks, axis=1)[:, used]
         return RoundedErrors.of(factors, np.concatenate(variances)[used], counted[used])
 
-    def _between(self, table: _Table, other: _Table, part: Names, variance: float) -> Floats:
+    def _between(self, table: Table, other: Table, part: Names, variance: float) -> Floats:
         """|U|/|S| p (G_T M_U^- G_T'ᵀ), shape (lines of one, lines of the other)."""
         found = other.sums @ (table.sums @ self._inverse(part)).T
-        share = prod(self._shape(part)) / prod(self._shape(table.plain))
+        share = prod(self.shape(part)) / prod(self.shape(table.plain))
         return np.asarray(share * self._precision(other, part, variance) * found.T)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Table:
-    """A table that is asked for.
+class Table:
+    """A table, by ways.
 
     Attributes:
         plain: its columns that are in no hierarchy.

@@ -48,6 +48,7 @@ from releases.engine.bounds.accuracy import Bound
 from releases.engine.domain.universe import Universe
 from releases.engine.estimation.components import Names, counted
 from releases.engine.estimation.fit import Measurement, measured_rows
+from releases.engine.estimation.level_mixture import LevelMixture
 from releases.engine.estimation.levels import Levels
 from releases.engine.estimation.marginals import Axes
 from releases.engine.estimation.mixture import Mixture
@@ -66,6 +67,7 @@ from releases.engine.mechanisms.base import (
     Work,
     infeasible,
     register,
+    said_of_levels,
 )
 from releases.engine.mechanisms.budget_split import Allowance
 from releases.engine.mechanisms.error_certificate import FORMULA, MEASURE, SOURCE, Certificate
@@ -484,8 +486,11 @@ class MixtureFitPlan(Plan):
         measured = _measured(axes, truths, self.split.on_ones(steps[0]), rng)
         rows = measured_rows(measured, total, None if self.split.total is None else self.split.total.variance)
         mixture, notes = self._fit(schedule, steps, measured, rows, exact, rng, progress)
+        levels = LevelMixture.of(universe, mixture, measured)
+        if universe.hierarchies:
+            notes |= said_of_levels(add_up=levels.holds(universe))
         progress("Measuring the largest error", 0.95)
-        fitted = (np.rint(rows * mixture.marginal(axes)).astype(np.int64) for axes in self._asked())
+        fitted = (np.rint(rows * levels.marginal(axes)).astype(np.int64) for axes in self._asked())
         released = self.counts_asked.answer(lambda names: next(fitted))
         exactly = exact(self._asked())
         bound = self.split.certificate.bound(released, self.counts_asked.answer(lambda names: next(exactly)), rng)
@@ -495,7 +500,7 @@ class MixtureFitPlan(Plan):
             estimates=tuple(released.pop().astype(np.float64) for _ in range(len(released))),
             bound=bound,
             total=float(round(rows)),
-            distribution=Distribution(components=(MixtureComponent(names=self.names, mixture=mixture),)),
+            distribution=Distribution(components=(MixtureComponent(names=self.names, mixture=levels.mixture),)),
             notes=notes,
         )
 

@@ -39,7 +39,13 @@ from numpy.typing import NDArray
 from releases.engine.bounds.accuracy import Bound, Proof
 from releases.engine.bounds.combinations import SummandLaw
 from releases.engine.domain.privacy import PureDP
-from releases.engine.estimation.components import Part, connected_parts, distribution, exact_answers
+from releases.engine.estimation.components import (
+    Part,
+    connected_parts,
+    distribution,
+    exact_answers,
+    joined_by_levels,
+)
 from releases.engine.estimation.fit import Measurement, measured_rows
 from releases.engine.estimation.result import Distribution, Result
 from releases.engine.mechanisms import least_squares, mixed_squares
@@ -59,7 +65,7 @@ from releases.engine.mechanisms.base import (
 )
 from releases.engine.mechanisms.least_squares import LeastSquares
 from releases.engine.mechanisms.level_squares import LevelSquares
-from releases.engine.mechanisms.marginal_fit.common import BYTES_EACH, fit_parts, fit_seconds, within
+from releases.engine.mechanisms.marginal_fit.common import fit_bytes, fit_parts, fit_seconds, within
 from releases.engine.mechanisms.mixed_squares import Measuring, MixedSquares
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts
@@ -250,21 +256,24 @@ def _weighted_parameters(noise: Noise, weights: Sequence[int]) -> dict[str, str]
 
 
 def described_parts(workload: Workload) -> tuple[Part, ...]:
-    """The parts that marginals and prefixes describe, small enough to be fitted; none where one is too large."""
+    """The parts that marginals and prefixes describe, small enough to be fitted, those joined that share a hierarchy;
+    none where one is too large."""
     tables = tuple(family for family in workload.families if not isinstance(family, Count))
     if not tables:
         return ()
     parts = connected_parts(Workload(universe=workload.universe, families=tables))
-    return parts if max(part.universe.size for part in parts) <= _MAX_FITTED_CELLS else ()
+    if max(part.universe.size for part in parts) > _MAX_FITTED_CELLS:
+        return ()
+    return joined_by_levels(workload.universe, parts)
 
 
 def _work(answers: int, parts: Sequence[Part], *, laws: int, together: Agreement | None) -> Work:
-    cells = sum(part.universe.size for part in parts)
+    cells = sum(part.cells for part in parts)
     seconds, held = (0.0, 0) if together is None else (together.seconds, together.bytes)
     return Work(
         cells=max(answers, cells),
         seconds=0.2 + answers * 4e-7 + (laws - 1) * _SECONDS_A_LAW + seconds + fit_seconds(parts),
-        bytes=answers * 24 + held + cells * BYTES_EACH,
+        bytes=answers * 24 + held + sum(map(fit_bytes, parts)),
     )
 
 
@@ -383,7 +392,7 @@ def described(
     said = None if rows is None else float(rows)
     total = measured_rows([each for tables in measured for each in tables], said, None)
     weights = fit_parts(parts, measured, total, progress)
-    return float(round(total)), distribution([part.universe for part in parts], weights)
+    return float(round(total)), distribution(parts, weights)
 
 
 class _QueriesMechanism(Mechanism):

@@ -28,8 +28,8 @@ least Pr[|N| <= u]^k (Šidák 1967).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, sqrt
 
@@ -55,13 +55,14 @@ from releases.engine.mechanisms.base import (
     infeasible,
     register,
 )
-from releases.engine.mechanisms.marginal_fit.common import BYTES_EACH, TOO_NOISY, fit_seconds, usable_allowance
-from releases.engine.mechanisms.queries import AnswersPlan, described_parts
+from releases.engine.mechanisms.marginal_fit.common import TOO_NOISY, fit_bytes, fit_seconds, usable_allowance
+from releases.engine.mechanisms.queries import AGREEING_LEVELS, OWN_NOISE, AnswersPlan, described_parts
 from releases.engine.mechanisms.residual_design import Answers, multipliers, variances
+from releases.engine.mechanisms.residual_levels import ResidualLevels
 from releases.engine.noise.discrete import LARGEST_SCALE, discrete_gaussian
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts
-from releases.engine.workload.queries import Marginal, Workload
+from releases.engine.workload.queries import Marginal, Workload, unweighted
 from releases.engine.workload.residuals import Names, Residuals, accepted, lengths_in, subsets, variances_in
 
 #: The least precise residual's multiplier, and the most any gets: variances are met to a part in a few hundred.
@@ -72,6 +73,16 @@ _MAX_RESIDUALS, _MAX_CELLS = 200_000, 20_000_000
 _MAX_COLUMNS = 10
 #: eta of the proof is at most 3 · 2^-104, rounded up to 2^-102.
 _FINE_BITS = 104
+#: How often multipliers are doubled so that no half width gets wider, and what is held for equal in doubles.
+_MOST_DOUBLINGS, _ROUNDED = 6, 1 + 1e-8
+LEVELS = Option(
+    name="agree",
+    help="Whether tables over a column add up to those over its levels, where there are any. It costs nothing, and no "
+    "answer is less precise.",
+    choices=("no", "yes"),
+    default="yes",
+    before="no",
+)
 _TOO_MANY = "It measures every combination of the columns in a question, and there are too many here. Ask about fewer."
 
 
@@ -96,6 +107,7 @@ class ResidualQueries(Mechanism):
             choices=("largest error", "total error"),
             default="largest error",
         ),
+        LEVELS,
     )
     uses_weights = True
     consistency = Consistency.NOISY_CELLS
@@ -118,20 +130,30 @@ class ResidualQueries(Mechanism):
         moved = residuals.moved(design, schema)
         variance = lattice_variance(moved, allowance.amount)
         while not is_fine(residuals, variance):
-            design = tuple(2 * each for each in design)
-            moved = residuals.moved(design, schema)
-            variance = lattice_variance(moved, allowance.amount)
+            design, variance = _finer(design, residuals, request, allowance.amount)
         if variance >= LARGEST_SCALE**2:
             return infeasible(request, TOO_NOISY)
         return self._planned(request, residuals, design, variance, rho=allowance.amount)
+
+    def consistency_under(self, parameters: Mapping[str, str]) -> Consistency | None:
+        agree = parameters.get("answers") == AGREEING_LEVELS
+        return Consistency.LEVELS_MADE_TO_AGREE if agree else self.consistency
 
     def _planned(
         self, request: Request, residuals: Residuals, design: tuple[int, ...], variance: int, *, rho: Fraction
     ) -> Plan:
         workload = request.counts_asked
-        spreads = answer_variances(workload, residuals, design, variance)
         quantile = normal_max_quantile(count=workload.size, beta=float(request.beta))
-        slack = lattice_slack(workload, residuals, design)
+        spreads = answer_variances(workload, residuals, design, variance)
+        half_widths = tuple(
+            quantile * sqrt(spread) + extra
+            for spread, extra in zip(spreads, lattice_slack(workload, residuals, design), strict=True)
+        )
+        levels = None
+        if request.options[LEVELS.name] == "yes":
+            levels, design, variance = _over_levels(request, residuals, design, variance, half_widths, quantile, rho)
+        if levels is not None:
+            half_widths, spreads = levels.half_widths(quantile), levels.variances
         parts = described_parts(workload)
         cells = sum(residuals.cells)
         largest, least = sqrt(max(spreads)), sqrt(min(spreads))
@@ -142,6 +164,7 @@ class ResidualQueries(Mechanism):
             multipliers=design,
             lattice_variance=variance,
             variances=spreads,
+            levels=levels,
             events=(ProjectedDiscreteGaussianEvent(noise_variance=event_variance(rho)),),
             parameters={
                 "standard deviation of an answer": f"{largest:.4g}"
@@ -149,23 +172,25 @@ class ResidualQueries(Mechanism):
                 else f"{least:.4g} to {largest:.4g}, by table",
                 "measured": f"{len(residuals.sets):,} residuals, {cells:,} numbers",
                 "rho": decimal_text(rho),
-                "answers": "with the noise they got, 0 where that is below 0: the bound is theirs",
+                "answers": OWN_NOISE if levels is None else AGREEING_LEVELS,
                 **({"synthetic rows": "fitted to the answers; no bound is proved for them"} if parts else {}),
                 **GaussianNoise(rho=rho, l2_sensitivity_squared=1).beside(request.budget),
             },
             bound=Bound(
                 beta=request.beta,
-                half_widths=tuple(
-                    quantile * sqrt(spread) + extra for spread, extra in zip(spreads, slack, strict=True)
-                ),
+                half_widths=half_widths,
                 proof=Proof.BEFORE,
-                formula=_FORMULA,
+                formula=_FORMULA if levels is None else _FORMULA_OF_LEVELS,
                 source=self.source,
             ),
             work=Work(
                 cells=cells,
-                seconds=0.3 + cells * 6e-7 + len(residuals.sets) * 2e-4 + fit_seconds(parts),
-                bytes=cells * 48 + sum(part.universe.size for part in parts) * BYTES_EACH,
+                seconds=0.3
+                + cells * 6e-7
+                + len(residuals.sets) * 2e-4
+                + fit_seconds(parts)
+                + (0 if levels is None else levels.seconds),
+                bytes=cells * 48 + sum(map(fit_bytes, parts)) + (0 if levels is None else levels.bytes),
             ),
         )
 
@@ -174,6 +199,11 @@ _FORMULA = (
     r"\alpha = u\,\sigma,\quad \Pr[|N| \le u]^k = 1 - \beta,\quad"
     r" \sigma^2 = \sum_{A \subseteq C} \sigma_A^2 \prod_{i \in A} \left(1 - \tfrac{1}{d_i}\right)"
     r" \prod_{i \in C \setminus A} \tfrac{1}{d_i^2}"
+)
+_FORMULA_OF_LEVELS = (
+    r"\alpha = u\,\sigma,\quad \Pr[|N| \le u]^k = 1 - \beta,\quad"
+    r" \sigma^2 = \sum_{U \subseteq S} \tfrac{|U|^2}{|S|^2} \left(G M_U^{-} G^{\top}\right)_{hh}"
+    r" \prod_{i \in U} \left(1 - \tfrac{1}{d_i}\right)"
 )
 
 
@@ -186,19 +216,32 @@ class ResidualQueriesPlan(AnswersPlan):
         multipliers: q_A of each; 0 for one that is public.
         lattice_variance: s².
         variances: the largest of an answer of each family.
+        levels: how the residuals are put together where levels add up; None where they are not.
     """
 
     residuals: Residuals
     multipliers: tuple[int, ...]
     lattice_variance: int
     variances: tuple[float, ...]
+    levels: ResidualLevels | None = None
 
     @property
     def answer_variances(self) -> Sequence[float]:
         return self.variances
 
     def noisy_answers(self, counts: Counts, rng: Randomness) -> tuple[NDArray[np.float64], ...]:
-        return self._answers(self._measured(self._exact(counts), rng))
+        return self.answered(self.measured(counts, rng))
+
+    def measured(self, counts: Counts, rng: Randomness) -> tuple[NDArray[np.float64], ...]:
+        return tuple(self._measured(self._exact(counts), rng).values())
+
+    def answered(self, measured: tuple[NDArray[np.float64], ...]) -> tuple[NDArray[np.float64], ...]:
+        return self._answers(dict(zip(self.residuals.sets, measured, strict=True)))
+
+    def released(self, measured: tuple[NDArray[np.float64], ...]) -> tuple[NDArray[np.float64], ...]:
+        if self.levels is None:
+            return self.answered(measured)
+        return self.levels.combined(dict(zip(self.residuals.sets, measured, strict=True)))
 
     def _answers(self, found: dict[Names, NDArray[np.float64]]) -> tuple[NDArray[np.float64], ...]:
         answers = self.counts_asked.answer(lambda names: marginal_of(self.residuals, names, found))
@@ -248,6 +291,40 @@ def designed(request: Request, residuals: Residuals) -> tuple[int, ...]:
     costs = residuals.most_moved(request.schema)
     wanted = variances(answers, costs, is_largest=request.options["least"] == "largest error")
     return multipliers(wanted.tolist(), least=_LEAST, most=_MOST)
+
+
+def _finer(design: Sequence[int], residuals: Residuals, request: Request, rho: Fraction) -> tuple[tuple[int, ...], int]:
+    """Twice as large multipliers, and s² for these: variances stay as they are, and whole noise is nearer to normal."""
+    finer = tuple(2 * each for each in design)
+    return finer, lattice_variance(residuals.moved(finer, request.schema), rho)
+
+
+def _over_levels(
+    request: Request,
+    residuals: Residuals,
+    design: tuple[int, ...],
+    variance: int,
+    half_widths: Sequence[float],
+    quantile: float,
+    rho: Fraction,
+) -> tuple[ResidualLevels | None, tuple[int, ...], int]:
+    """How answers are made to add up over levels, the multipliers and s² for that; None, and those given, where they
+    cannot be, or where no finer lattice keeps every half width as narrow as it is without."""
+    finer, finer_variance = design, variance
+    for _ in range(_MOST_DOUBLINGS + 1):
+        levels = ResidualLevels(
+            workload=replace(request.counts_asked, families=tuple(map(unweighted, request.counts_asked.families))),
+            measured=residuals,
+            multipliers=finer,
+            lattice_variance=finer_variance,
+        )
+        if not levels.can_combine or finer_variance >= LARGEST_SCALE**2:
+            break
+        found = levels.half_widths(quantile)
+        if all(own <= given * _ROUNDED for own, given in zip(found, half_widths, strict=True)):
+            return levels, finer, finer_variance
+        finer, finer_variance = _finer(finer, residuals, request, rho)
+    return None, design, variance
 
 
 def event_variance(rho: Fraction) -> Fraction:

@@ -19,7 +19,7 @@ from releases.display import charts
 from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.counted import Counted
 from releases.engine.domain.universe import Universe
-from releases.engine.mechanisms.base import Consistency, mechanism
+from releases.engine.mechanisms.base import LEVELS_NOTE, Consistency, mechanism
 from releases.engine.workload.queries import Family, Marginal, Workload
 from releases.engine.workload.questions import Question
 from releases.engine.workload.statistic import Part
@@ -305,11 +305,21 @@ def _details(
     described = mechanism(used["name"])
     consistency = described.consistency_under(used["parameters"])
     sentences.append(_TOTALS.get(consistency, ""))
-    # A level of a noisy cell is public, so sums of the cells of all columns add up.
-    adds_up = consistency is Consistency.NOISY_CELLS and described.joins_all_columns
-    if has_levels and not adds_up and consistency not in (None, Consistency.LEVELS_MADE_TO_AGREE):
-        sentences.append("What a table over a column adds up to can differ from a table over its level.")
+    if has_levels:
+        sentences.append(_on_levels(receipt, consistency, is_of_all_columns=described.joins_all_columns))
     return " ".join(filter(None, sentences))
+
+
+def _on_levels(receipt: dict[str, Any], consistency: Consistency | None, *, is_of_all_columns: bool) -> str:
+    """What tables over a column and over its level add up to, where the sentence about totals does not say so."""
+    # A level of a noisy cell is public, so sums of the cells of all columns add up.
+    if consistency in (None, Consistency.LEVELS_MADE_TO_AGREE) or (
+        consistency is Consistency.NOISY_CELLS and is_of_all_columns
+    ):
+        return ""
+    if "add up" in receipt["notes"].get(LEVELS_NOTE, ""):
+        return "A table over a column adds up to the one over its level, except for rounding."
+    return "What a table over a column adds up to can differ from a table over its level."
 
 
 def binned_columns(workload: Question, family: Family | Part | None = None) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -12,11 +13,17 @@ from hypothesis import strategies as st
 from releases.engine.domain.privacy import ApproxDP, PureDP
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
+from releases.engine.estimation.components import are_levels_joined
+from releases.engine.estimation.fit import Measurement, fit_marginals
+from releases.engine.estimation.junction import joined
+from releases.engine.estimation.level_mixture import LevelMixture
 from releases.engine.estimation.level_rows import Ways
+from releases.engine.estimation.mixture import Mixture
 from releases.engine.estimation.possible_rows import mend
 from releases.engine.estimation.result import Component, Distribution
 from releases.engine.estimation.synthetic import synthetic_records
-from releases.engine.mechanisms.base import ROWS, mechanism, mechanisms, plan_from_json
+from releases.engine.estimation.ways import WayAxes, WayTree
+from releases.engine.mechanisms.base import LEVELS_NOTE, ROWS, mechanism, mechanisms, plan_from_json
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.run import run_release
 from releases.engine.tables.counts import Rows
@@ -235,3 +242,190 @@ def test_a_level_of_thousands_of_bins_is_seen_and_kept_to():
     records = synthetic_records(universe, Distribution(components=apart), rows=5000, rng=StreamRandomness(b"many"))
     assert (records.columns["town"] // 20 == records.columns["district"]).all()
     assert (Ways.of(found).places(records.columns) >= 0).all()
+
+
+# Fits
+
+
+def ways_of_towns():
+    """The cells of town, district, region and work that a row can have, by looking each town up."""
+    return [(work, DISTRICT_OF[town], town, REGION_OF[town]) for work in (0, 1) for town in range(6)]
+
+
+@pytest.mark.parametrize("cliques", [(), ((0, 1), (1, 2))])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_distribution_on_ways_is_the_one_of_all_cells_given_that_levels_hold(cliques, seed):
+    """Its tables, and how they change along potentials, by enumeration."""
+    universe = schema_of(more=[{"name": "age", "type": "categorical", "categories": ["a", "b", "c"]}]).universe
+    sets = ((0,), (1,), (2,), (3,), (4,), (0, 1), (0, 3), (1, 3), (2, 3), (2, 4), (3, 4))
+    axes = WayAxes.of(universe)
+    assert axes.size == 2 * 6 * 3
+    # Of the collapsed universe: work, age, and the towns.
+    tree = WayTree(axes, sets, joined([(((0, 2), -1)), ((1, 2), 0)]) if cliques else ())
+    rng = np.random.default_rng(seed)
+    potentials, along = rng.normal(0, 1, (2, tree.cells))
+
+    def by_enumeration(vector):
+        weights = np.zeros(universe.shape)
+        for *cell, age in ((*cell, age) for cell in ways_of_towns() for age in range(3)):
+            place = (*cell, age)
+            told = sum(
+                table[tuple(place[axis] for axis in at)] for at, table in zip(sets, tree.tables(vector), strict=True)
+            )
+            weights[place] = np.exp(told)
+        weights /= weights.sum()
+        others = [tuple(axis for axis in range(5) if axis not in at) for at in sets]
+        return weights, np.concatenate([weights.sum(axis=each).reshape(-1) for each in others])
+
+    weights, tables = by_enumeration(potentials)
+    gibbs = tree.gibbs(potentials)
+    np.testing.assert_allclose(gibbs.marginals, tables, atol=1e-12)
+    later, before = (by_enumeration(potentials + step * along)[1] for step in (1e-5, -1e-5))
+    np.testing.assert_allclose(gibbs.covariance(along), (later - before) / 2e-5, atol=1e-9)
+    if cliques:
+        first, second = tree.densities(potentials)
+        np.testing.assert_allclose(first, weights.sum(axis=4), atol=1e-12)
+        np.testing.assert_allclose(second, weights.sum(axis=0), atol=1e-12)
+    else:
+        np.testing.assert_allclose(tree.density(potentials), weights, atol=1e-12)
+
+
+@pytest.mark.parametrize("variances", [(400.0, 1.0), (1.0, 400.0), (25.0, 25.0)])
+@pytest.mark.parametrize("seed", range(4))
+def test_tables_of_a_column_and_of_its_level_weigh_by_their_noise(seed, variances):
+    """Of many rows a fit is the generalised least squares of all tables, here by a dense solution; one that weighs both
+    alike is far from it."""
+    universe = schema_of().universe.project(["town", "region"])
+    rng = np.random.default_rng(seed)
+    up = np.zeros((2, 6))
+    up[REGION_OF, np.arange(6)] = 1
+    towns = rng.integers(20_000, 40_000, 6)
+    noisy = [towns + rng.normal(0, 1, 6), up @ towns + np.array([60, -60]) + rng.normal(0, 1, 2)]
+    measured = [
+        Measurement(axes=(axis,), table=table, variance=v)
+        for axis, table, v in zip((0, 1), noisy, variances, strict=True)
+    ]
+    rows = float(towns.sum())
+
+    def best(towns_off, regions_off):
+        """With the number of rows as given."""
+        lines = np.concatenate([np.eye(6) / towns_off, up / regions_off])
+        said = np.concatenate([noisy[0] / towns_off, noisy[1] / regions_off])
+        left = np.full(6, rows / 6)
+        apart = np.linalg.svd(np.ones((1, 6)))[2][1:].T
+        return left + apart @ np.linalg.lstsq(lines @ apart, said - lines @ left, rcond=None)[0]
+
+    fitted = fit_marginals(universe.shape, measured, total=rows, ways=WayAxes.of(universe)).weights
+    assert (fitted[np.arange(6), REGION_OF].sum()) == pytest.approx(rows)
+    found = fitted.sum(axis=1)
+    np.testing.assert_allclose(found, best(*np.sqrt(variances)), atol=0.5)
+    if variances[0] != variances[1]:
+        assert np.abs(best(1.0, 1.0) - best(*np.sqrt(variances))).max() > 1
+
+
+def up_from_towns(universe, name):
+    numbers = {"district": DISTRICT_OF, "region": REGION_OF}[name]
+    up = np.zeros((universe[name].size, 6))
+    up[numbers, np.arange(6)] = 1
+    return up
+
+
+@pytest.mark.parametrize("held", ["whole", "in cliques"])
+@pytest.mark.parametrize("asked", ["crossed", "apart", "far"])
+@pytest.mark.parametrize("name", ["marginal-fit", "pmw", "mixture-fit"])
+def test_tables_over_levels_that_a_fit_answers_add_up(name, asked, held, monkeypatch):
+    """Also of questions that nothing else connects, and where no table of all columns is held."""
+    if held == "in cliques":
+        monkeypatch.setattr("releases.engine.estimation.components.MAX_JOINED_CELLS", 0)
+        if name == "marginal-fit":
+            monkeypatch.setattr("releases.engine.estimation.components.MAX_DENSE_CELLS", 8)
+    far = [{"marginal": ["town", "age"]}, {"marginal": ["district", "work"]}, {"marginal": ["region"]}]
+    more = [{"name": "age", "type": "categorical", "categories": ["a", "b"]}]
+    question = far if asked == "far" else ASKED[asked]
+    names = {each for one in question for each in one["marginal"]}
+    schema = schema_of(more=more)
+    schema = schema.project([each for each in schema.universe.names if each in names])
+    plan = planned(name, schema, question, PureDP(epsilon=Fraction(1, 2)), rows=50)
+    assert not plan.infeasible
+    if name != "mixture-fit":
+        assert are_levels_joined(plan.schema.universe, plan.fitted_parts)
+    rows = np.arange(300)
+    columns = table_of(schema_of().universe, 300).columns | {"age": rows % 5 % 2}
+    table = Rows(universe=schema.universe, columns={each: columns[each] for each in schema.universe.names})
+    for seed in range(4):
+        result = plan.run(table, rng=StreamRandomness(f"levels {seed}".encode()))
+        assert result.notes[LEVELS_NOTE] == "add up to one another, except for rounding"
+        marginal = result.distribution.marginal
+        towns = marginal(("town",))
+        for level in ("district", "region"):
+            np.testing.assert_allclose(up_from_towns(schema.universe, level) @ towns, marginal((level,)), atol=1e-6)
+        found = dict(zip((family.attributes for family in plan.counts_asked.families), result.estimates, strict=True))
+        rounded = sum(table.size for table in found.values()) / 2
+        sums = {
+            each: np.moveaxis(table.reshape([schema.universe[one].size for one in names]), names.index(each), 0)
+            .reshape(schema.universe[each].size, -1)
+            .sum(axis=1)
+            for names, table in found.items()
+            for each in names
+            if each in ("town", "district", "region")
+        }
+        # Each answer is rounded by half a row.
+        for level in ("district", "region"):
+            assert np.abs(up_from_towns(schema.universe, level) @ sums["town"] - sums[level]).max() <= rounded
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_mixture_over_levels_weighs_both_laws_by_their_noise_and_adds_up_in_every_table(seed):
+    """Two regions, three districts and six towns; tables by enumeration of components and towns."""
+    universe = schema_of().universe
+    rng = np.random.default_rng(seed)
+    shares, laws = rng.dirichlet(np.ones(3)), [rng.dirichlet(np.ones(size), 3).T for size in universe.shape]
+    laws[universe.axis("town")][4:] = 0.0
+    laws[universe.axis("town")] /= laws[universe.axis("town")].sum(axis=0)
+    stacked = np.concatenate(laws).astype(np.float32)
+    mixture = Mixture(shape=universe.shape, shares=shares.astype(np.float32), stacked=stacked)
+
+    def noisy(name, variance):
+        axis = universe.axis(name)
+        return Measurement(axes=(axis,), table=np.zeros(universe.shape[axis]), variance=variance)
+
+    precise = [noisy("town", 1.0), noisy("district", 1.0), noisy("region", 1e-6)]
+    made = LevelMixture.of(universe, mixture, [*precise, noisy("work", 1.0)])
+    assert made.holds(universe)
+    town, region = (mixture.marginal((universe.axis(each),)) for each in ("town", "region"))
+    # The region is known best, also where the towns have nothing of it.
+    np.testing.assert_allclose(made.marginal((universe.axis("region"),)), region, atol=1e-4)
+    coarse = [noisy("town", 1e-6), noisy("district", 1.0), noisy("region", 1.0), noisy("work", 1.0)]
+    kept = LevelMixture.of(universe, mixture, coarse).marginal((universe.axis("town"),))
+    np.testing.assert_allclose(kept, town, atol=1e-4)
+    # One number of variance 2 from a district of two towns, beside one of variance 1: a third and two thirds.
+    alone = universe.project(["district", "town", "work"])
+    parts = Mixture(
+        shape=alone.shape,
+        shares=mixture.shares,
+        stacked=np.concatenate([laws[1], laws[2], laws[0]]).astype(np.float32),
+    )
+    alike = [Measurement(axes=(axis,), table=np.zeros(size), variance=1.0) for axis, size in enumerate(alone.shape)]
+    up = up_from_towns(universe, "district")
+    wanted = (up @ parts.marginal((1,)) + 2 * parts.marginal((0,))) / 3
+    np.testing.assert_allclose(LevelMixture.of(alone, parts, alike).marginal((0,)), wanted, atol=1e-5)
+    # Every table is the one of towns and work, by looking each town up.
+    base = made.marginal((universe.axis("town"), universe.axis("work")))
+    whole = np.zeros(universe.shape)
+    for work, district, at, of in ways_of_towns():
+        whole[work, district, at, of] = base[at, work]
+    for many in range(1, 5):
+        for axes in permutations(range(4), many):
+            others = tuple(axis for axis in range(4) if axis not in axes)
+            left = whole.sum(axis=others)
+            kept = [axis for axis in range(4) if axis in axes]
+            np.testing.assert_allclose(made.marginal(axes), left.transpose([kept.index(a) for a in axes]), atol=1e-6)
+
+
+def test_a_hierarchy_without_a_finest_column_is_left_as_it_was_fitted_and_that_is_said():
+    full = schema_of(more=[of_level("kind", [0, 0, 0, 1, 1, 1])]).project(["district", "kind"])
+    plan = planned("mixture-fit", full, [{"marginal": ["district"]}, {"marginal": ["kind"]}], BUDGETS[0], rows=10)
+    town = np.arange(60) % 6
+    columns = {"district": np.array(DISTRICT_OF)[town], "kind": town // 3}
+    result = plan.run(Rows(universe=full.universe, columns=columns), rng=StreamRandomness(b"none"))
+    assert result.notes[LEVELS_NOTE] == "can differ"

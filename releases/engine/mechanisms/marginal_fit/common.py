@@ -7,8 +7,9 @@ measured against the truth (`error_certificate`), so the bound speaks of the ver
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import combinations
 from math import inf, log, prod, sqrt
 from typing import Any
@@ -25,15 +26,25 @@ from releases.engine.estimation.components import (
     Names,
     Part,
     answers,
+    are_levels_joined,
     connected_parts,
     distribution,
+    joined_by_levels,
 )
 from releases.engine.estimation.fit import Measurement, fit_cliques, fit_marginals, fitted_effects, measured_rows
 from releases.engine.estimation.junction import junction_tree
 from releases.engine.estimation.marginals import Axes, marginal_tree
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.additive_noise import Noise
-from releases.engine.mechanisms.base import Plan, Progress, Request, infeasible, too_many_cells, what_fits
+from releases.engine.mechanisms.base import (
+    Plan,
+    Progress,
+    Request,
+    infeasible,
+    said_of_levels,
+    too_many_cells,
+    what_fits,
+)
 from releases.engine.mechanisms.budget_split import Allowance
 from releases.engine.mechanisms.error_certificate import Certificate
 from releases.engine.mechanisms.histogram import most_bins_summed
@@ -41,7 +52,7 @@ from releases.engine.noise.discrete import LARGEST_SCALE
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import MAX_DENSE_CELLS, Counts
 from releases.engine.tables.possible import nearest_possible, only_possible
-from releases.engine.workload.queries import Family, Sensitivity, Workload
+from releases.engine.workload.queries import Family, Sensitivity, Workload, attributes_asked
 
 #: Why a very small budget is refused. Below so much of epsilon or rho no share of it is worked out.
 TOO_NOISY = "The budget is so small that the noise would not fit a 64-bit number."
@@ -161,13 +172,38 @@ class FittedTablesPlan(Plan):
             return true_total
         return max(1, true_total + int(self.total_noise.draw(1, rng)[0]))
 
+    @cached_property
+    def fitted_parts(self) -> tuple[Part, ...]:
+        """The parts, those joined that share a hierarchy."""
+        return joined_by_levels(self.counts_asked.universe, self.parts)
+
     def _fitted(
         self, measured: Sequence[Sequence[Measurement]], total: int, progress: Callable[[float], None]
     ) -> tuple[list[Joint], float]:
-        """Every part's expected counts, fitted to its noisy tables, all to one number of rows; and that number."""
+        """The expected counts of each of the fitted parts, from its noisy tables, all to one number of rows; and that
+        number.
+
+        Args:
+            measured: of each of `parts`.
+        """
         variance = None if self.total_noise is None else self.total_noise.variance
         rows = measured_rows([each for tables in measured for each in tables], float(total), variance)
-        return fit_parts(self.parts, measured, rows, progress), rows
+        home = {name: place for place, part in enumerate(self.fitted_parts) for name in part.universe.names}
+        regrouped: list[list[Measurement]] = [[] for _ in self.fitted_parts]
+        for part, tables in zip(self.parts, measured, strict=True):
+            place = home[part.universe.names[0]]
+            axes = self.fitted_parts[place].universe.axes(part.universe.names)
+            regrouped[place] += [replace(each, axes=tuple(axes[axis] for axis in each.axes)) for each in tables]
+        return fit_parts(self.fitted_parts, regrouped, rows, progress), rows
+
+    @property
+    def _said_of_levels(self) -> dict[str, str]:
+        """From public inputs; nothing where no question is about a column and its level."""
+        workload = self.counts_asked
+        names = attributes_asked(workload.families, workload.universe)
+        if not workload.universe.project(names).hierarchies:
+            return {}
+        return said_of_levels(add_up=are_levels_joined(workload.universe, self.fitted_parts))
 
     def _certified(
         self,
@@ -178,13 +214,13 @@ class FittedTablesPlan(Plan):
         notes: dict[str, Any],
     ) -> Result:
         """Answers and bound of the fitted weights, one table of expected counts a part."""
-        released = [np.rint(each).astype(np.int64) for each in answers(self.counts_asked, self.parts, weights)]
+        released = [np.rint(each).astype(np.int64) for each in answers(self.counts_asked, self.fitted_parts, weights)]
         return Result(
             estimates=tuple(each.astype(np.float64) for each in released),
             bound=self.certificate.bound(released, exact, rng),
             total=float(round(rows)),
-            distribution=distribution(self.parts, weights),
-            notes=notes,
+            distribution=distribution(self.fitted_parts, weights),
+            notes=notes | self._said_of_levels,
         )
 
 
@@ -213,18 +249,21 @@ def fit_parts(
 def _possible(part: Part, weights: NDArray[np.float64], rows: float) -> NDArray[np.float64]:
     """Expected counts of possible cells alone, all to the same number of rows.
 
-    The fitted tables are kept as far as such cells allow: these are scaled to one table after the other (Deming and
-    Stephan 1940), so what comes out is the nearest to the fit in Kullback-Leibler divergence.
+    A fit knows what hierarchies leave, and not what is declared impossible. There the fitted tables are kept as far as
+    possible cells allow: these are scaled to one table after the other (Deming and Stephan 1940), so what comes out is
+    the nearest to the fit in Kullback-Leibler divergence.
     """
     if not part.universe.is_limited:
         return weights
+    kept = only_possible(part.universe, weights)
+    kept *= rows / float(kept.sum())
+    if not part.universe.impossible:
+        return kept
     tree = marginal_tree(part.universe.shape, part.largest)
     wanted = [
         nearest_possible(part.universe.project(names_of(part, axes)), table)
         for axes, table in zip(tree.sets, tree.answer(weights), strict=True)
     ]
-    kept = only_possible(part.universe, weights)
-    kept *= rows / float(kept.sum())
     held = tree.tables(tree.answer_vector(kept))
     for _ in range(max(1, int(most_passes(part.cells) * _SHARE_OF_SCALING / len(wanted)))):
         for place, table in enumerate(wanted):
@@ -251,8 +290,9 @@ def _fitted(
         tables,
         total=rows,
         order=_order(part),
-        passes=most_passes(part.cells),
+        passes=most_passes(part.fitted_cells),
         progress=progress,
+        ways=part.ways,
     )
     # Noise far out in its tail can leave no finite fit. Then nothing is known of the part, and no run fails of it.
     is_usable = (fit.weights >= 0).all() and 0 < float(fit.weights.sum()) < inf
@@ -272,6 +312,7 @@ def _fitted_cliques(
         order=_order(part),
         passes=_clique_passes(part),
         progress=progress,
+        ways=part.ways,
     )
     if all((each >= 0).all() and 0 < float(each.sum()) < inf for each in fitted):
         return fitted
@@ -318,8 +359,8 @@ def fit_seconds(parts: Sequence[Part]) -> float:
 def _seconds(part: Part) -> float:
     if part.cliques:
         return min(_USUAL_PASSES, _clique_passes(part)) * _pass_over_cliques(part)
-    cells = part.universe.size + 4 * part.tree.cells
-    scaling = max(len(part.largest), _SHARE_OF_SCALING * most_passes(part.cells)) if part.universe.is_limited else 0
+    cells = part.fitted_cells + 4 * part.tree.cells
+    scaling = max(len(part.largest), _SHARE_OF_SCALING * most_passes(part.cells)) if part.universe.impossible else 0
     return (_DEFAULT_SHARE * most_passes(cells) + scaling) * (cells * _SECONDS_EACH + 1e-4)
 
 
@@ -334,7 +375,7 @@ def _pass_over_cliques(part: Part) -> float:
     cells = [prod(shape[axis] for axis in axes) for axes in effects]
     products = sum(each * sum(shape[axis] for axis in axes) for each, axes in zip(cells, effects, strict=True))
     return (
-        part.cells * _SECONDS_A_CLIQUE_CELL
+        part.fitted_cells * _SECONDS_A_CLIQUE_CELL
         + len(part.cliques) * _SECONDS_A_CLIQUE
         + len(effects) * _SECONDS_A_TABLE
         + sum(cells) * _SECONDS_AN_EFFECT

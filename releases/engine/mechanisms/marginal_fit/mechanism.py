@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.domain.privacy import PureDP
-from releases.engine.estimation.components import Names, Part, counted
+from releases.engine.estimation.components import Names, Part, counted, joined_by_levels
 from releases.engine.estimation.fit import Measurement
 from releases.engine.estimation.marginals import Axes, marginal_tree
 from releases.engine.estimation.result import Result
@@ -120,7 +120,7 @@ class MarginalFit(Mechanism):
             events=tuple(noise.event for noise in noises),
             parameters=_parameters(parts, tables, allowance, certificate),
             expectation=expected_bound(request, widths, certificate, formula=FORMULA, source=self.source),
-            work=_work(parts),
+            work=_work(joined_by_levels(request.counts_asked.universe, parts)),
         )
 
 

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from releases.engine.accounting.events import Event, ExponentialMechanismEvent, RepeatedEvent
 from releases.engine.bounds.theory import LARGEST_CELLS, LARGEST_QUERIES, Numbers, Way, alpha, theorem_of_weights
 from releases.engine.domain.privacy import NeighbouringRelation, PureDP, decimal_text
-from releases.engine.estimation.components import Part, answers
+from releases.engine.estimation.components import Part, answers, joined_by_levels
 from releases.engine.estimation.fit import Measurement
 from releases.engine.estimation.marginals import MarginalTree, marginal_tree
 from releases.engine.estimation.result import Result
@@ -59,6 +59,7 @@ from releases.engine.mechanisms.marginal_fit.common import (
     BYTES_EACH,
     FittedTablesPlan,
     expected_bound,
+    fit_bytes,
     fit_seconds,
     names_of,
     refused_noise,
@@ -173,7 +174,7 @@ class PrivateMultiplicativeWeights(Mechanism):
                 formula=FORMULA,
                 source=self.source,
             ),
-            work=_work(parts, rounds),
+            work=_work(parts, joined_by_levels(request.counts_asked.universe, parts), rounds),
         )
 
 
@@ -244,11 +245,12 @@ def _proved(request: Request) -> str:
     return f"within {ceil(finite):,} of {rows:,} assumed {request.schema.counted.many}{theorem}"
 
 
-def _work(parts: Sequence[Part], rounds: Rounds) -> Work:
+def _work(parts: Sequence[Part], fitted: Sequence[Part], rounds: Rounds) -> Work:
     cells = sum(part.universe.size for part in parts)
     updates = _CYCLES * rounds.number * (rounds.number + 1) / 2
-    seconds = 0.5 + fit_seconds(parts) + updates * cells * _SECONDS_EACH_UPDATE
-    return Work(cells=cells, seconds=seconds, bytes=cells * BYTES_EACH + (64 << 20))
+    seconds = 0.5 + fit_seconds(fitted) + updates * cells * _SECONDS_EACH_UPDATE
+    held = max(cells * BYTES_EACH, sum(map(fit_bytes, fitted)))
+    return Work(cells=cells, seconds=seconds, bytes=held + (64 << 20))
 
 
 @dataclass(frozen=True, kw_only=True)
