@@ -627,7 +627,7 @@ a-late-worker-stores in releases/services/uploads.py
   -        ours = _held(upload.pk, token).update(
   +        ours = Upload.objects.filter(pk=upload.pk).update(
   tests/web/datasets/test_reading_uploads.py::test_a_worker_that_lost_its_lease_stores_nothing
-progress-by-what-the-file-holds in releases/engine/tables/ingest.py
+progress-by-what-the-file-holds in releases/engine/tables/files/encoding.py
   -                report.within(_CHECK, min(read / size, 1.0))
   +                report.within(_CHECK, min(line / 1_000_000, 1.0))
   tests/web/datasets/test_reading_uploads.py::test_progress_is_the_same_for_files_of_one_size_whatever_they_hold

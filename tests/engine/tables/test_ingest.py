@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from releases.engine.tables.facts import FileFacts
-from releases.engine.tables.ingest import Ingested, UnreadableTable, check_start, ingest
+from releases.engine.tables.files.ingest import Ingested, UnreadableTable, check_start, ingest
 
 KEY = b"a key of this test"
 UNNAMED = "must name every column that has values; column 2 of the file has some and no name"
