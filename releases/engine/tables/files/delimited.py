@@ -6,6 +6,8 @@ import codecs
 import csv
 import io
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -19,6 +21,7 @@ from releases.engine.tables.files.header import has_values, named_columns, numbe
 from releases.engine.tables.files.limits import TableLimits, refuse_above
 from releases.engine.tables.files.progress import READ, Report
 from releases.engine.tables.files.sql import identifier, literal
+from releases.engine.tables.files.written import write
 
 _CHUNK = 1 << 20
 _DELIMITERS = (",", ";", "\t", "|")
@@ -116,7 +119,7 @@ def ask_for_decimal(facts: FileFacts) -> None:
         )
 
 
-def load_text(
+def store_text(
     connection: duckdb.DuckDBPyConnection,
     source: Path,
     facts: FileFacts,
@@ -124,12 +127,16 @@ def load_text(
     limits: TableLimits,
     *,
     below: Path,
-) -> FileFacts:
-    """Load a delimited text file in UTF-8 as table `uploaded`.
+    target: Path,
+) -> tuple[FileFacts, tuple[str, ...], int]:
+    """Store the rows of a delimited text file in UTF-8 as they are read. What was stored is of no use where it raises.
 
     Args:
         below: where the file is written again from the row of names on, if others are above it. DuckDB would skip
             rows too, and does not take every quotation mark in them as the names were read.
+
+    Returns:
+        the facts with the separator, the names of the columns, and how many rows there are.
     """
     refuse_above(limits, unfolded=source.stat().st_size)
     check_bytes(source, report=report)
@@ -140,20 +147,44 @@ def load_text(
             file.seek(header.bytes_above)
             shutil.copyfileobj(file, written, _CHUNK)
         source = below
-    columns, gaps = header.columns, [name for name in header.columns if name not in header.names]
-    # Of a gap no more is kept than whether it has values: the number of the first column that has.
-    gap = " ".join(f"WHEN {identifier(name)} IS NOT NULL THEN {name}" for name in gaps)
-    selected = f"* EXCLUDE ({', '.join(map(identifier, gaps))}), CASE {gap} END AS {_GAP}" if gaps else "*"
     quote = literal(facts.quote_sign)
-    types = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in columns)
-    query = (
-        f"CREATE TABLE uploaded AS SELECT {selected} FROM read_csv({literal(str(source))}, auto_detect = false, "
+    types = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header.columns)
+    table = (
+        f"read_csv({literal(str(source))}, auto_detect = false, "
         f"header = {facts.has_header}, delim = {literal(facts.separator)}, quote = {quote}, escape = {quote}, "
         f"columns = {{{types}}}, "
         f"nullstr = '', strict_mode = true, store_rejects = true, max_line_size = {_LONGEST_LINE})"
     )
+    selected = "*"
+    if gaps := [name for name in header.columns if name not in header.names]:
+        # Columns without a name are rare, so they are looked at in a pass of their own.
+        first = _first_with_values(connection, table, gaps, header, report)
+        if first is not None:
+            raise has_values(first, facts.header_row, of="file")
+        selected = f"* EXCLUDE ({', '.join(map(identifier, gaps))})"
+    with _irregular(connection, header):
+        rows = write(connection, f"SELECT {selected} FROM {table}", target, facts, report, step=READ)
+    refuse_above(limits, rows=rows)
+    return facts, tuple(name for name in header.columns if name in header.names), rows
+
+
+def _first_with_values(
+    connection: duckdb.DuckDBPyConnection, table: str, gaps: list[str], header: RowOfNames, report: Report
+) -> int | None:
+    """The number of the first column without a name that has values."""
+    cases = " ".join(f"WHEN {identifier(name)} IS NOT NULL THEN {name}" for name in gaps)
+    query = f"SELECT min(CASE {cases} END) FROM {table}"
+    with _irregular(connection, header):
+        # DuckDB lists what it did not read once all was taken.
+        [(first,)] = report.run(READ, connection, lambda: connection.execute(query).fetchall())
+    return None if first is None else int(first)
+
+
+@contextmanager
+def _irregular(connection: duckdb.DuckDBPyConnection, header: RowOfNames) -> Iterator[None]:
+    """Refuse the first line that was not read."""
     try:
-        report.run(READ, connection, query)
+        yield
         rejected = connection.execute("SELECT line, error_type FROM reject_errors ORDER BY line LIMIT 1").fetchone()
     except (duckdb.IOException, duckdb.OutOfMemoryException):
         raise  # no fault of the file
@@ -165,21 +196,13 @@ def load_text(
         ) from None
     if rejected is not None:
         rule = _REJECTIONS.get(rejected[1], "Line {line} cannot be read.")
-        named = f"the header, which {'has' if gaps else 'names'} {len(columns)} columns"
-        named = named if facts.has_header else "the first line"
+        has = "names" if len(header.names) == len(header.columns) else "has"
+        named = (
+            f"the header, which {has} {len(header.columns)} columns" if header.facts.has_header else "the first line"
+        )
         raise UnreadableTable(rule.format(line=rejected[0] + header.lines_above, header=named))
-    if gaps:
-        found = connection.execute(f"SELECT min({_GAP}) FROM uploaded").fetchone()
-        if found is not None and found[0] is not None:
-            raise has_values(int(found[0]), facts.header_row, of="file")
-        connection.execute(f"ALTER TABLE uploaded DROP COLUMN {_GAP}")
-    counted = connection.execute("SELECT count(*) FROM uploaded").fetchone()
-    refuse_above(limits, rows=counted[0] if counted else 0)
-    return facts
 
 
-#: No name of a column begins or ends with a space.
-_GAP = '" "'
 _REJECTIONS = {
     "MISSING COLUMNS": "Line {line} has fewer values than {header}.",
     "TOO MANY COLUMNS": "Line {line} has more values than {header}.",

@@ -11,24 +11,20 @@ import hashlib
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
 from releases.engine.tables.connection import Limits, connect
 from releases.engine.tables.facts import FileFacts, UnreadableTable
-from releases.engine.tables.files.delimited import LONGEST_START, ask_for_decimal, load_text, row_of_names
+from releases.engine.tables.files.delimited import LONGEST_START, ask_for_decimal, row_of_names, store_text
 from releases.engine.tables.files.digest import digest_of
 from releases.engine.tables.files.encoding import check_bytes, in_utf8, with_encoding
 from releases.engine.tables.files.foreign import check_sheet, to_parquet
 from releases.engine.tables.files.kinds import PARQUET, TEXT, WORKBOOK, taken_out
 from releases.engine.tables.files.limits import USUAL, TableLimits
-from releases.engine.tables.files.parquet import load_parquet, parquet_columns
-from releases.engine.tables.files.progress import CSV_SECONDS, PARQUET_SECONDS, STORE, Progress, Report
-from releases.engine.tables.files.sql import literal
-from releases.engine.tables.stored import kept
+from releases.engine.tables.files.parquet import parquet_columns, store_parquet
+from releases.engine.tables.files.progress import CSV_SECONDS, PARQUET_SECONDS, Progress, Report
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +108,7 @@ def ingest(
 
     Args:
         facts: how the file is written, as declared.
-        limits: a table that comes to more is refused before it is fingerprinted and written.
+        limits: a table that comes to more is refused. Of text that is found before the fingerprint.
         progress: called with each step's name and the share done.
         database: of the database that reads it; None for its own.
 
@@ -132,19 +128,30 @@ def ingest(
             path = target
         seconds = CSV_SECONDS if kind == TEXT else PARQUET_SECONDS
         report = Report(progress, size=source.stat().st_size, seconds=seconds)
-        below = folder / "below-other-rows"
-        connection = connect(
-            paths=[path, below, _partial(destination)], limits=database, options={"preserve_insertion_order": "false"}
-        )
+        below, partial = folder / "below-other-rows", destination.with_suffix(".partial")
+        connection = connect(paths=[path, below, partial], limits=database, options=_OPTIONS)
         try:
             if kind == TEXT:
-                facts = load_text(connection, path, facts, report, limits, below=below)
+                facts, columns, rows = store_text(connection, path, facts, report, limits, below=below, target=partial)
             else:
-                said = load_parquet(connection, path, facts, report, limits, sent=source)
+                columns, rows, said = store_parquet(
+                    connection, path, facts, report, limits, sent=source, target=partial
+                )
                 codebook = codebook or said
-            return replace(_store(connection, "uploaded", destination, facts, digest_key, report), codebook=codebook)
+            if rows == 0:
+                raise UnreadableTable("The file has a header but no rows.")
+            digest = digest_of(connection, partial, columns, digest_key, report)
+            with partial.open("rb") as file:
+                file_sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            partial.replace(destination)
         finally:
             connection.close()
+            partial.unlink(missing_ok=True)
+    return Ingested(columns=columns, digest=digest, rows=rows, file_sha256=file_sha256, facts=facts, codebook=codebook)
+
+
+#: Rows come as they are read, and their texts may come to more than 2 GB at a time.
+_OPTIONS = {"preserve_insertion_order": "false", "arrow_large_buffer_size": "true"}
 
 
 @contextmanager
@@ -170,29 +177,3 @@ def _refuse_others(facts: FileFacts, kind: str) -> None:
     for name, value in facts.to_json().items():
         if name not in allowed and value != plain[name]:
             raise UnreadableTable(f"has no meaning for a {kind}, which this file is", value=value, field=name)
-
-
-def _store(
-    connection: duckdb.DuckDBPyConnection,
-    relation: str,
-    destination: Path,
-    facts: FileFacts,
-    key: bytes,
-    report: Report,
-) -> Ingested:
-    columns = tuple(column[0] for column in connection.execute(f"DESCRIBE {relation}").fetchall())
-    digest, rows = digest_of(connection, relation, columns, key, report)
-    if rows == 0:
-        raise UnreadableTable("The file has a header but no rows.")
-    partial = _partial(destination)
-    how = f"FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false{kept(facts.number_form)}"
-    report.run(STORE, connection, f"COPY {relation} TO {literal(str(partial))} ({how})")
-    partial.chmod(0o600)
-    with partial.open("rb") as file:
-        file_sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    partial.replace(destination)
-    return Ingested(columns=columns, digest=digest, rows=rows, file_sha256=file_sha256, facts=facts)
-
-
-def _partial(destination: Path) -> Path:
-    return destination.with_suffix(".partial")

@@ -11,8 +11,9 @@ import duckdb
 from releases.engine.tables.facts import FileFacts, UnreadableTable
 from releases.engine.tables.files.header import checked_names
 from releases.engine.tables.files.limits import TableLimits, refuse_above, refuse_unfolding
-from releases.engine.tables.files.progress import READ, Report
+from releases.engine.tables.files.progress import READ, STORE, Report
 from releases.engine.tables.files.sql import identifier, literal
+from releases.engine.tables.files.written import write
 
 _MAX_CELLS = 20_000_000_000
 _LONGEST_VALUE = 10_000
@@ -56,7 +57,7 @@ def parquet_columns(
     return [(column[0], name, column[1]) for column, name in zip(described, names, strict=True)]
 
 
-def load_parquet(
+def store_parquet(
     connection: duckdb.DuckDBPyConnection,
     source: Path,
     facts: FileFacts,
@@ -64,15 +65,18 @@ def load_parquet(
     limits: TableLimits,
     *,
     sent: Path,
-) -> list[dict[str, Any]]:
-    """Load a Parquet file as view `uploaded` with text columns. The types of those that are dates are what it says of
-    them."""
+    target: Path,
+) -> tuple[tuple[str, ...], int, list[dict[str, Any]]]:
+    """Store the columns of a Parquet file as text. The types of those that are dates are what it says of them.
+
+    Returns:
+        the names of the columns, how many rows there are, and what the file says of its columns.
+    """
     columns = parquet_columns(connection, source, limits, sent=sent)
     path = literal(str(source))
     texts = [_as_text(identifier(column), kind, facts) for column, _, kind in columns]
     selected = ", ".join(f"{text} AS {identifier(name)}" for text, (_, name, _) in zip(texts, columns, strict=True))
     stored = f"read_parquet({path})"
-    connection.execute(f"CREATE VIEW uploaded AS SELECT {selected} FROM {stored}")
     # One long text repeated by a dictionary takes no room in the file and much outside it. Its length is looked at,
     # and its bytes are not: so this is done in a moment, where the fingerprint would take minutes.
     # Bytes that are no text are not made into text for that.
@@ -86,13 +90,19 @@ def load_parquet(
     try:
         # What the first rows come to tells most that unfold to too much, at once.
         _refuse_long(sent, connection.execute(f"{measured} (FROM {stored} LIMIT {_FIRST_ROWS})").fetchone(), limits)
-        _refuse_long(sent, report.run(READ, connection, f"{measured} {stored}").fetchone(), limits)
+        _refuse_long(
+            sent, report.run(READ, connection, lambda: connection.execute(f"{measured} {stored}").fetchone()), limits
+        )
     except duckdb.OutOfMemoryException:
         raise
     except duckdb.Error:
         raise UnreadableTable("The file begins like a Parquet file but cannot be read as one.") from None
     dated = [(name, kind) for _, name, kind in columns if kind.startswith(("DATE", "TIMESTAMP"))]
-    return [{"name": name, "label": "", "values": {}, "missing": [], "format": kind} for name, kind in dated]
+    said: list[dict[str, Any]] = [
+        {"name": name, "label": "", "values": {}, "missing": [], "format": kind} for name, kind in dated
+    ]
+    rows = write(connection, f"SELECT {selected} FROM {stored}", target, facts, report, step=STORE)
+    return tuple(name for _, name, _ in columns), rows, said
 
 
 def _as_text(column: str, kind: str, facts: FileFacts) -> str:
