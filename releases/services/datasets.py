@@ -101,7 +101,11 @@ def read_table(
         OverLimit: reading it takes more time or memory than it may. Nothing is kept.
     """
     private_folder(destination.parent)
-    return reading.upload(source, destination, table=upload_limits(), facts=facts, progress=progress)
+    try:
+        return reading.upload(source, destination, table=upload_limits(), facts=facts, progress=progress)
+    finally:
+        # A process that is ended leaves what it has written.
+        destination.with_suffix(".partial").unlink(missing_ok=True)
 
 
 def upload_limits() -> TableLimits:

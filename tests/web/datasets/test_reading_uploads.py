@@ -197,7 +197,7 @@ def test_progress_is_the_same_for_files_of_one_size_whatever_they_hold(tmp_path,
     """Where no statement takes so long that the time would be told too."""
     monkeypatch.setattr(engine_progress, "_TICK_SECONDS", 60)
     source, told = tmp_path / "table.csv", []
-    for content in (b"a,b\n" + b"1,2\n" * 500_000, b"c,d\n" + b"12345,7\n" * 250_000):
+    for content in (b"a,b\n" + b"1,2\n" * 1_000_000, b"c,d\n" + b"12345,7\n" * 500_000):
         source.write_bytes(content)
         told.append(steps := [])
         keep = partial(lambda to, *step: to.append(step), steps)

@@ -108,7 +108,7 @@ def ingest(
 
     Args:
         facts: how the file is written, as declared.
-        limits: a table that comes to more is refused. Of text that is found before the fingerprint.
+        limits: a table that comes to more is refused before it is fingerprinted.
         progress: called with each step's name and the share done.
         database: of the database that reads it; None for its own.
 
