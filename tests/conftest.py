@@ -222,7 +222,7 @@ def migrated_for_django(_migrated):
 
 def _read_here(job, *, limits, report=None, memory=0, seconds=0, has_network=False, **given):
     """A job of the runner in this process: without its limits, and without the time a process takes."""
-    from releases.engine.tables.ingest import UnreadableTable
+    from releases.engine.tables.facts import UnreadableTable
     from releases.worker import jobs
 
     told = given if report is None else {**given, "report": report}

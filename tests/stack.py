@@ -62,7 +62,7 @@ import django
 django.setup()
 # What most scripts need, imported once.
 import allauth.mfa.models, numba, pyarrow
-import releases.engine.tables.ingest, releases.engine.tables.query, releases.publication.files
+import releases.engine.tables.files.ingest, releases.engine.tables.query, releases.publication.files
 import releases.services, releases.urls
 from releases.engine.mechanisms.base import mechanisms
 from releases.worker import runner

@@ -34,6 +34,11 @@ PAIRS_SECONDS, LARGE_SECONDS = 3, 600
 REPEATS = 3
 _TIMED = "import time\nstart = time.monotonic()\n{}\nprint(time.monotonic() - start)"
 _DUCKDB = "import duckdb\nwith duckdb.connect() as made:\n    {}"
+#: By the type of all columns: the table, and a number of it by hand.
+_ON_POSTGRESQL = {
+    "TEXT": ("texts", "CASE WHEN trim({0}) ~ '^[+-]?[0-9]{{1,40}}$' THEN trim({0})::double precision END"),
+    "BIGINT": ("numbers", "{}::double precision"),
+}
 _POSTGRESQL = "import psycopg\nwith psycopg.connect({url!r}) as made:\n    {code}"
 
 
@@ -64,11 +69,10 @@ def _rows(folder: Path, server: str) -> Iterator[Row]:
         if url is None:
             yield Row(cells=("PostgreSQL does not answer", "", "", "", ""))
         else:
-            grouped = _grouped(
-                "CASE WHEN trim({0}) ~ '^[+-]?[0-9]{{1,40}}$' THEN trim({0})::double precision END", "rows"
-            )
-            by_hand = _POSTGRESQL.format(url=url, code=f"made.execute({grouped!r}).fetchall()")
-            yield _beside(f"{name}, PostgreSQL", _release(f"{url}#rows", TRIPLES[1], 3), by_hand, most=2)
+            for kind, (table, number) in _ON_POSTGRESQL.items():
+                by_hand = _POSTGRESQL.format(url=url, code=f"made.execute({_grouped(number, table)!r}).fetchall()")
+                ours = _release(f"{url}#{table}", TRIPLES[1], 3)
+                yield _beside(f"{name}, PostgreSQL, {kind.lower()}", ours, by_hand, most=2)
     _write(path, PAIRS)
     yield _alone(
         "all pairs of {:,} rows and {} columns, Parquet".format(*PAIRS), _release(str(path), PAIRS[1], 2), PAIRS_SECONDS
@@ -139,7 +143,7 @@ def _write(path: Path, size: tuple[int, int], *, kind: str = "TEXT") -> None:
 
 @contextmanager
 def _table_on(server: str) -> Iterator[str | None]:
-    """The URL of a database with a table `rows`; None where the server does not answer."""
+    """The URL of a database with the tables of `_ON_POSTGRESQL`; None where the server does not answer."""
     import psycopg
 
     try:
@@ -155,8 +159,9 @@ def _table_on(server: str) -> Iterator[str | None]:
         try:
             with psycopg.connect(url, autocommit=True) as made:
                 series = f"generate_series(1, {rows}) AS rows(i)"
-                made.execute(f"CREATE TABLE rows AS {_made_up(columns, 'TEXT')} FROM {series}".encode())
-                made.execute("VACUUM ANALYZE rows")
+                for kind, (table, _) in _ON_POSTGRESQL.items():
+                    made.execute(f"CREATE TABLE {table} AS {_made_up(columns, kind)} FROM {series}".encode())
+                made.execute("VACUUM ANALYZE")
             yield url
         finally:
             control.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())

@@ -68,7 +68,7 @@ class Dataset(models.Model):
     description = models.TextField(blank=True)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="datasets")
     group = models.ForeignKey(Group, on_delete=models.SET_NULL, null=True, blank=True, related_name="datasets")
-    #: Keyed fingerprint of the rows (see ``engine/tables/ingest.py``); equal for equal content.
+    #: Keyed fingerprint of the rows (see ``engine/tables/files/ingest.py``); equal for equal content.
     digest = models.CharField(max_length=64, db_index=True)
     columns = models.JSONField(help_text="names in the table's header")
     #: How its file was read (see ``engine/tables/facts.py``); empty of one that was read before this was noted.

@@ -43,7 +43,9 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
     from releases.engine.tables.facts import FileFacts
-    from releases.engine.tables.ingest import Ingested, Progress, TableLimits
+    from releases.engine.tables.files.ingest import Ingested
+    from releases.engine.tables.files.limits import TableLimits
+    from releases.engine.tables.files.progress import Progress
 
 #: What a release's worker, or a session, reads the rows for, with a plan that was made already.
 #: Closing reads none, but a session that no worker could close is open again.
@@ -99,12 +101,16 @@ def read_table(
         OverLimit: reading it takes more time or memory than it may. Nothing is kept.
     """
     private_folder(destination.parent)
-    return reading.upload(source, destination, table=upload_limits(), facts=facts, progress=progress)
+    try:
+        return reading.upload(source, destination, table=upload_limits(), facts=facts, progress=progress)
+    finally:
+        # A process that is ended leaves what it has written.
+        destination.with_suffix(".partial").unlink(missing_ok=True)
 
 
 def upload_limits() -> TableLimits:
     """What a table that is sent to this site may come to."""
-    from releases.engine.tables.ingest import TableLimits
+    from releases.engine.tables.files.limits import TableLimits
 
     return TableLimits(rows=settings.MAX_UPLOAD_ROWS, unfolded=settings.MAX_UPLOAD_UNFOLDED_BYTES)
 

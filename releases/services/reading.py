@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from releases.engine.run import Release as MadeRelease
     from releases.engine.tables.catalogue import Column, Tables
     from releases.engine.tables.facts import FileFacts
-    from releases.engine.tables.ingest import Ingested, Progress, Start, TableLimits
+    from releases.engine.tables.files.ingest import Ingested, Start
+    from releases.engine.tables.files.limits import TableLimits
+    from releases.engine.tables.files.progress import Progress
     from releases.engine.workload.queries import Count
 
 #: Of the time that a release may take, so much for reading and computing; the rest is for publishing it.

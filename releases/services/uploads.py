@@ -31,7 +31,7 @@ from releases.display.durations import Countdown
 from releases.display.error_messages import in_words
 from releases.engine.errors import Cancelled, InvalidInput
 from releases.engine.tables.facts import FileFacts
-from releases.engine.tables.kinds import PARQUET
+from releases.engine.tables.files.kinds import PARQUET
 from releases.models import Dataset, Upload, UploadState
 from releases.models.role_rules import check_may_upload
 from releases.notifications import messages
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from django.db.models import QuerySet
 
-    from releases.engine.tables.ingest import Ingested
+    from releases.engine.tables.files.ingest import Ingested
 
 logger = logging.getLogger(__name__)
 

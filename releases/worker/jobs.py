@@ -18,9 +18,11 @@ from releases.engine.mechanisms.pmw.online import ExactCounts, OnlinePlan
 from releases.engine.mechanisms.pmw.session import Session
 from releases.engine.noise.randomness import OperatingSystemRandomness
 from releases.engine.run import run_release
-from releases.engine.tables import catalogue, fingerprint, ingest, storage
+from releases.engine.tables import catalogue, fingerprint, storage
 from releases.engine.tables.connection import Limits
 from releases.engine.tables.facts import FileFacts
+from releases.engine.tables.files import ingest
+from releases.engine.tables.files.limits import TableLimits
 from releases.engine.tables.places import kind_of
 from releases.engine.tables.query import TableCounts, check_server, open_table
 from releases.engine.workload.queries import Count
@@ -31,9 +33,7 @@ Report: TypeAlias = Callable[[str, float], None]
 mechanisms()
 
 
-def start_of_upload(
-    *, source: Path, facts: FileFacts | None, table: ingest.TableLimits, limits: Limits
-) -> ingest.Start:
+def start_of_upload(*, source: Path, facts: FileFacts | None, table: TableLimits, limits: Limits) -> ingest.Start:
     """Look at the start of a file that was sent."""
     return ingest.check_start(source, facts=facts, limits=table, database=limits)
 
@@ -43,7 +43,7 @@ def upload(
     source: Path,
     destination: Path,
     key: bytes,
-    table: ingest.TableLimits,
+    table: TableLimits,
     limits: Limits,
     facts: FileFacts | None = None,
     report: Report | None = None,

@@ -13,7 +13,7 @@ _Function = Callable[..., Any]
 _ROWS_AT_ONCE = 2048
 
 
-def _jit(function: _Function) -> _Function:
+def jit(function: _Function) -> _Function:
     try:
         # Without the interpreter's lock: the thread that keeps a worker's lease must not wait for the end of a loop.
         kernel: _Function = numba.njit(cache=True, nogil=True)(function)
@@ -22,7 +22,7 @@ def _jit(function: _Function) -> _Function:
     return kernel
 
 
-@_jit
+@jit
 def count_cells(codes: Any, columns: Any, strides: Any, cells: Any) -> None:
     """Add 1 for each row to its cell of a marginal.
 

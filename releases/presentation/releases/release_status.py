@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from releases import services
 from releases.display.durations import SHARE_THAT_TELLS, duration
-from releases.engine.tables.ingest import seconds_foretold
+from releases.engine.tables.files.progress import seconds_foretold
 from releases.models import Release, ReleaseState, Upload, UploadState
 from releases.presentation.review.said import Said, said_of_release
 

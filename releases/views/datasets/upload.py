@@ -18,7 +18,7 @@ from releases.display.durations import duration
 from releases.display.error_messages import in_words
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.facts import FileFacts, UnreadableTable
-from releases.engine.tables.ingest import seconds_foretold
+from releases.engine.tables.files.progress import seconds_foretold
 from releases.forms.uploads import UploadForm, UploadLinkForm, link_again
 from releases.middleware.body_limit import takes_a_table
 from releases.middleware.upload_limit import refused_table

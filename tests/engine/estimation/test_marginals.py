@@ -18,6 +18,7 @@ from releases.engine.estimation.marginals import (
     slice_marginals,
     slice_of,
 )
+from releases.engine.tables.files import md5
 
 
 @st.composite
@@ -202,4 +203,5 @@ def test_running_them_once_compiles_every_loop_that_a_release_goes_through():
     warmup.compile_loops()
     for loop in warmup.LOOPS:
         assert getattr(kernels, loop).signatures, loop
+    assert getattr(md5, warmup.HASHES).signatures
     assert warmup.are_compiled()

@@ -18,9 +18,9 @@ import duckdb
 
 from releases.engine.tables import connection
 from releases.engine.tables.facts import FileFacts, UnreadableTable
-from releases.engine.tables.foreign import to_parquet
-from releases.engine.tables.ingest import check_start
-from releases.engine.tables.kinds import PARQUET, TEXT, taken_out
+from releases.engine.tables.files.foreign import to_parquet
+from releases.engine.tables.files.ingest import check_start
+from releases.engine.tables.files.kinds import PARQUET, TEXT, taken_out
 from tests.engine.tables import formats
 
 FILES = 300

@@ -11,7 +11,7 @@ import pytest
 
 from releases.engine.domain.schema import Schema
 from releases.engine.tables.facts import SUFFIXES, FileFacts, UnreadableTable
-from releases.engine.tables.ingest import ingest
+from releases.engine.tables.files.ingest import ingest
 from releases.engine.tables.query import TableCounts, open_table
 from releases.models import Dataset
 from releases.schema.file_codebook import columns_of_dates

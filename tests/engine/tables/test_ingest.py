@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from releases.engine.tables.facts import FileFacts
-from releases.engine.tables.ingest import Ingested, UnreadableTable, check_start, ingest
+from releases.engine.tables.files.ingest import Ingested, UnreadableTable, check_start, ingest
 
 KEY = b"a key of this test"
 UNNAMED = "must name every column that has values; column 2 of the file has some and no name"
@@ -184,6 +184,37 @@ def test_the_same_rows_are_recognised_in_any_order_of_rows_and_columns_and_in_an
     parquet = tmp_path / "same.parquet"
     duckdb.sql(f"COPY (SELECT * FROM (VALUES ('bob', 44), ('ann', 31)) AS t(name, age)) TO '{parquet}'")
     assert take(parquet.read_bytes()).digest == first
+
+
+def test_a_table_has_the_digest_that_it_had_when_it_was_first_stored(take):
+    """By what was written down of a table of another day."""
+    rows = "".join(f"{i},{'Zoë' * (i % 60)},{'' if i % 3 else i / 4}\n" for i in range(500))
+    found = take(f"b,a,c\n{rows}".encode())
+    assert found.digest == "0b702d72ab50615b2d1ec3390ab28ca4c1494d1b804de549d05b049ee289392c"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"a,b\n1,2\n3\n", b"a,,c\n1,2,3\n", b"a,b\n"],
+    ids=["ragged", "a gap with values", "no rows"],
+)
+def test_nothing_is_left_of_a_file_that_is_refused(take, tmp_path, content):
+    with pytest.raises(UnreadableTable):
+        take(content)
+    assert [path.name for path in tmp_path.iterdir()] == ["upload"]
+
+
+@pytest.mark.parametrize("after", [b"plain", "zoë".encode()], ids=["plain", "more of it"])
+@pytest.mark.parametrize("pieces", [1, 3])
+def test_a_character_that_is_cut_off_is_found_in_its_line_wherever_the_file_is_cut_to_be_read(take, pieces, after):
+    """It is read a megabyte at a time."""
+    start = b"name\n" + b"x" * 99 + b"\n"
+    filled = start + b"y\n" * ((pieces * 2**20 - len(start) - 2) // 2)
+    filled += b"z" * (pieces * 2**20 - 1 - len(filled))
+    line = filled.count(b"\n") + 1
+    assert take(filled + "ë\n".encode() + (after + b"\n") * 1000).rows == line + 1000 - 1
+    with pytest.raises(UnreadableTable, match=f"Line {line} is not UTF-8 text"):
+        take(filled + b"\xc3" + (after + b"\n") * 1000)
 
 
 @pytest.mark.parametrize(

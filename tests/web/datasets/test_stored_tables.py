@@ -7,13 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from django.core.management import CommandError, call_command
 
 from releases import services
-from releases.engine.tables import ingest as engine_ingest
 from releases.engine.tables import query
 from releases.ledger import verification
 from releases.models import Attempt, Dataset, EntryKind, ReleaseState, SessionAnswer
@@ -237,7 +237,7 @@ def test_a_worker_s_connection_reaches_its_table_and_nothing_else(dataset, setti
     pyarrow.parquet.write_table(beside, tmp_path / "beside.parquet")
     # Not even a variable of the program.
     for statement in (*OUTSIDE, "SELECT * FROM beside"):
-        with pytest.raises(engine_ingest.duckdb.Error):
+        with pytest.raises(duckdb.Error):
             pytest.fail(f"{statement}: {connection.execute(statement.format(folder=tmp_path)).fetchall()}")
     assert connection.execute(f"SELECT count(*) FROM '{path_of(dataset)}'").fetchone() == (200,)
     assert {path.name for path in tmp_path.glob("out*")} == set()

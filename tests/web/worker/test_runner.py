@@ -19,7 +19,7 @@ from django.conf import settings as site
 
 from releases import services, tasks
 from releases.engine.tables import connection
-from releases.engine.tables.ingest import UnreadableTable
+from releases.engine.tables.facts import UnreadableTable
 from releases.models import Fingerprint, ReleaseState, UploadState
 from releases.services import fingerprints, reading
 from releases.services.datasets import upload_limits
@@ -275,7 +275,8 @@ def test_a_small_file_that_unfolds_to_sixty_gigabytes_is_refused_at_once(receive
     refused = f"""
         import time
         from pathlib import Path
-        from releases.engine.tables import connection, ingest
+        from releases.engine.tables import connection
+        from releases.engine.tables.files import ingest
         connection.this_process_is_confined()
         begun = time.process_time()
         try:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from releases.engine.tables.facts import FileFacts, UnreadableTable
-from releases.engine.tables.header import checked_names, has_values, named_columns, numbered_names
-from releases.engine.tables.kinds import ARROW, SAS, SPSS, STATA, WORKBOOK, XPORT, one_of, repacked
+from releases.engine.tables.files.header import checked_names, has_values, named_columns, numbered_names
+from releases.engine.tables.files.kinds import ARROW, SAS, SPSS, STATA, WORKBOOK, XPORT, one_of, repacked
 
 _ROWS_AT_A_TIME = 1 << 16
 #: Of a file of a statistical program, which is read from its start for each part.
