@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.places import FOLDER, STORAGE, Kind
+from releases.engine.tables.servers.mysql import MARIADB, MYSQL
 from releases.engine.tables.servers.postgresql import POSTGRESQL
 
 #: By how an address begins.
-KINDS: dict[str, Kind] = {each.scheme: each for each in (FOLDER, POSTGRESQL, STORAGE)}
+KINDS: dict[str, Kind] = {each.scheme: each for each in (FOLDER, POSTGRESQL, MARIADB, MYSQL, STORAGE)}
 
 
 def kind_of(location: str) -> Kind:
