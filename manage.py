@@ -48,6 +48,7 @@ WANTED = {
         "cyclonedx_py",
         "sphinx",
         "pyspark",
+        "pymysql",
         "polars",
         "moto",
         "flask_cors",

@@ -42,8 +42,9 @@ def list_connections(request: HttpRequest) -> Any:
 
 @router.post("/connections", response={201: Any})
 def register_connection(request: HttpRequest, asked: ConnectionIn) -> Any:
-    """Register a database, as `postgresql://ROLE@HOST/DATABASE`, a folder of Parquet files, as `file:///FOLDER`, or
-    storage, as `s3://KEY@BUCKET/PREFIX?endpoint=https://HOST`. The address holds no password. For administrators."""
+    """Register a database, as `postgresql://ROLE@HOST/DATABASE`, or with `mariadb` or `mysql` in its place, a folder of
+    Parquet files, as `file:///FOLDER`, or storage, as `s3://KEY@BUCKET/PREFIX?endpoint=https://HOST`. The address holds
+    no password. For administrators."""
     made = services.connections.register_connection(name=asked.name, address=asked.address, by=signed_in(request))
     return Status(201, _connection(made))
 

@@ -31,8 +31,10 @@ from django.conf import settings
 from django.db import transaction
 
 from releases.engine.errors import EngineError, InvalidInput
+from releases.engine.tables.databases import Database
 from releases.engine.tables.facts import SERVER
-from releases.engine.tables.places import DATABASE, FOLDER, STORAGE, kind_of
+from releases.engine.tables.places import FOLDER, STORAGE
+from releases.engine.tables.registry import kind_of
 from releases.ledger import audit_log
 from releases.models import AuditAction, Dataset, Fingerprint, LedgerEntry, RegisteredConnection
 from releases.models.role_rules import check_may_administer, check_may_upload
@@ -54,14 +56,13 @@ from releases.worker.runner import ReaderError
 if TYPE_CHECKING:
     from django.contrib.auth.models import Group, User
 
-    from releases.engine.tables.catalogue import Column, Tables
+    from releases.engine.tables.catalogue import Tables
+    from releases.engine.tables.databases import Column
 
 _SCHEME = "connection://"
 _OF_A_SITE = LedgerEntry._meta.db_table
 #: What writes the statements of the self test.
 _SOFTWARE = "{name} {version} ({source}), sqlglot {sqlglot}".format(**SOFTWARE, sqlglot=version("sqlglot"))
-#: A password is given to no server that wants to read it: a name can be registered for another server than before.
-_AUTHENTICATION = "require_auth=!password"
 
 
 class Unavailable(EngineError):
@@ -131,8 +132,8 @@ class Connection:
             endpoint = urlsplit(dict(parse_qsl(parts.query))["endpoint"])
             port = endpoint.port or {"https": 443, "http": 80}[endpoint.scheme]
             return f"{endpoint.hostname}:{port}/{parts.hostname}{parts.path}"
-        assert kind is DATABASE
-        return f"{parts.hostname}:{parts.port or 5432}{parts.path}"
+        assert isinstance(kind, Database)
+        return f"{parts.hostname}:{parts.port or kind.port}{parts.path}"
 
     @property
     def url(self) -> str:
@@ -143,8 +144,10 @@ class Connection:
         role, _, where = rest.partition("@")
         if password := password_of(self.name):
             role += f":{quote(password, safe='')}"
-        if self.registered is not None and kind_of(self.address) is DATABASE:
-            where += f"{'&' if '?' in where else '?'}{_AUTHENTICATION}"
+        kind = kind_of(self.address)
+        if self.registered is not None and isinstance(kind, Database):
+            for parameter in kind.guard:
+                where += f"{'&' if '?' in where else '?'}{parameter}"
         return f"{scheme}://{role}@{where}"
 
 

@@ -21,7 +21,7 @@ from django.conf import settings
 
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.facts import UnreadableTable
-from releases.engine.tables.places import kind_of
+from releases.engine.tables.registry import kind_of
 from releases.storage.scratch import limits
 from releases.worker import runner
 
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from releases.engine.mechanisms.pmw.online import OnlinePlan
     from releases.engine.mechanisms.pmw.session import Session as LiveSession
     from releases.engine.run import Release as MadeRelease
-    from releases.engine.tables.catalogue import Column, Tables
+    from releases.engine.tables.catalogue import Tables
+    from releases.engine.tables.databases import Column
     from releases.engine.tables.facts import FileFacts
     from releases.engine.tables.files.ingest import Ingested, Start
     from releases.engine.tables.files.limits import TableLimits

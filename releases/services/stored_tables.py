@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from releases.engine.errors import EngineError
-from releases.engine.tables.places import Snapshot, kind_of
+from releases.engine.tables.places import Snapshot
+from releases.engine.tables.registry import kind_of
 from releases.models import Dataset
 from releases.publication import files
 from releases.services import connections, reading

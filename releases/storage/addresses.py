@@ -12,7 +12,9 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 from django.conf import settings
 
 from releases.engine.errors import InvalidInput
-from releases.engine.tables.places import DATABASE, FOLDER, KINDS, STORAGE, USUAL_REGION, kind_of
+from releases.engine.tables.databases import Database
+from releases.engine.tables.places import FOLDER, STORAGE, USUAL_REGION, Secret
+from releases.engine.tables.registry import KINDS, WITHOUT_SESSION, kind_of
 
 
 def fault_of_name(name: str) -> str:
@@ -24,13 +26,15 @@ def fault_of_name(name: str) -> str:
 
 def fault_of_registered(address: str) -> str:
     """What is wrong, beside `fault_of`, with an address that was not named in the settings; empty where nothing is."""
-    parts = urlsplit(address)
-    if kind_of(address) is FOLDER:
+    parts, kind = urlsplit(address), kind_of(address)
+    if kind is FOLDER:
         folder = Path(parts.path).resolve()
         if any(folder.is_relative_to(Path(each).resolve()) for each in settings.CONNECTABLE_FOLDERS):
             return ""
         allowed = ", ".join(settings.CONNECTABLE_FOLDERS) or "none"
         return f"must be one of the folders that the setting CONNECTABLE_FOLDERS allows, or below one; it has {allowed}"
+    if isinstance(kind, Database) and kind.secret is not Secret.NONE and not kind.guard:
+        return "is of a kind whose servers read the password, so only the settings may name it"
     return "must name one host" if "," in (parts.hostname or "") else ""
 
 
@@ -38,7 +42,9 @@ def needs_secret(address: str) -> bool:
     """Whether nothing is read without a secret, also of an address that has a fault."""
     scheme, _, rest = address.partition("://")
     kind = KINDS.get(scheme)
-    return kind is not None and kind.has_network and (kind.needs_secret or "@" in rest)
+    if kind is None or kind.secret is Secret.NONE:
+        return False
+    return kind.secret is Secret.ALWAYS or "@" in rest
 
 
 def without_secrets(address: str) -> str:
@@ -53,7 +59,7 @@ def without_secrets(address: str) -> str:
         # Which of the two signs belongs to a password cannot be said.
         where = ""
     where, mark, options = where.partition("?")
-    harmless = ("endpoint=", "region=") if scheme == "s3" else ("ssl",)
+    harmless = KINDS[scheme].options if scheme in KINDS else ()
     kept = "&".join(each for each in options.split("&") if each.startswith(harmless))
     role = re.split("[:/?@]", signs_in)[0]
     return f"{scheme}{separator}{role}{at}{where}{mark if kept else ''}{kept}"
@@ -104,8 +110,11 @@ def fault_of_address(name: str, address: str) -> str:
             return "must name no table"
         if parts.password is not None:
             return f"must have no password; set CONNECTION_{name.upper()}_PASSWORD or ..._PASSWORD_FILE"
-        return _FAULTS[kind_of(address)](parts)
+        kind = kind_of(address)
+        return _fault_of_database(kind, parts) if isinstance(kind, Database) else _FAULTS[kind](parts)
     except InvalidInput:
+        if parts.scheme in WITHOUT_SESSION:
+            return "is of a kind of databases for which this version has no driver"
         return f"must be {' or '.join(each.form for each in KINDS.values())}"
     except ValueError:
         return "must be an address whose host and port can be read"
@@ -120,15 +129,20 @@ def _fault_of_folder(parts: SplitResult) -> str:
     return "is the site's own folder" if any(folder.is_relative_to(each.resolve()) for each in own) else ""
 
 
-def _fault_of_database(parts: SplitResult) -> str:
-    if not parts.hostname or not parts.username or not parts.path.strip("/"):
-        return f"must be {DATABASE.form}"
+def _fault_of_database(kind: Database, parts: SplitResult) -> str:
+    if not kind.is_of_form(parts):
+        return f"must be {kind.form}"
     # Others would name another host, database or role than the address does, or a password.
-    if others := sorted(name for name, _ in parse_qsl(parts.query, keep_blank_values=True) if name[:3] != "ssl"):
-        return f"must have no parameter but those of sslmode and its kin; it has {', '.join(others)}"
+    given = sorted(name for name, _ in parse_qsl(parts.query, keep_blank_values=True))
+    if others := [name for name in given if not name.startswith(kind.options)]:
+        allowed = "".join(f" but those that begin with {each}" for each in kind.options)
+        return f"must have no parameter{allowed}; it has {', '.join(others)}"
+    if not kind.is_installed:
+        return f"needs the package {kind.driver}, which is not installed here"
     site = settings.DATABASES["default"]
     own_place = (site.get("HOST"), int(site.get("PORT") or 5432), site.get("NAME"))
-    return "is the site's own database" if (parts.hostname, parts.port or 5432, parts.path[1:]) == own_place else ""
+    its_place = (parts.hostname, parts.port or kind.port, parts.path[1:])
+    return "is the site's own database" if its_place == own_place else ""
 
 
 def _fault_of_storage(parts: SplitResult) -> str:
@@ -166,5 +180,5 @@ def _is_this_machine(host: str) -> bool:
         return host == "localhost"
 
 
-#: What is wrong with an address, by its kind: one of a kind that is not here is refused.
-_FAULTS = {FOLDER: _fault_of_folder, DATABASE: _fault_of_database, STORAGE: _fault_of_storage}
+#: What is wrong with an address of files, by its kind: one of a kind that is not here is refused.
+_FAULTS = {FOLDER: _fault_of_folder, STORAGE: _fault_of_storage}

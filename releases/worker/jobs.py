@@ -20,11 +20,12 @@ from releases.engine.noise.randomness import OperatingSystemRandomness
 from releases.engine.run import run_release
 from releases.engine.tables import catalogue, fingerprint, storage
 from releases.engine.tables.connection import Limits
+from releases.engine.tables.databases import Column, Database
 from releases.engine.tables.facts import FileFacts
 from releases.engine.tables.files import ingest
 from releases.engine.tables.files.limits import TableLimits
-from releases.engine.tables.places import kind_of
 from releases.engine.tables.query import TableCounts, check_server, open_table
+from releases.engine.tables.registry import kind_of
 from releases.engine.workload.queries import Count
 
 Report: TypeAlias = Callable[[str, float], None]
@@ -99,7 +100,7 @@ def tables_of_server(
     return found
 
 
-def columns_of_server(*, location: str, is_checked: bool, limits: Limits) -> dict[str, catalogue.Column]:
+def columns_of_server(*, location: str, is_checked: bool, limits: Limits) -> dict[str, Column]:
     """The columns of a table in a database, a folder or storage, with their types. No row is read.
 
     A database counts the rows of the self test first, unless it just did.
@@ -120,8 +121,9 @@ def version_of_object(
 
 def _check_server(url: str) -> None:
     """Files this program itself counts."""
-    if kind_of(url).counts_itself:
-        with catalogue.refused_in_words():
+    kind = kind_of(url)
+    if isinstance(kind, Database):
+        with catalogue.refused_in_words(kind):
             check_server(url)
 
 

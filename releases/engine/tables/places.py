@@ -1,14 +1,13 @@
-"""Where tables are: the kinds of places, and what has to be known of each before it is read.
+"""Where tables are: what has to be known of each kind of places before one is read.
 
-Whoever guards a table asks here. A place of no kind that is known is refused, and a new kind has to say everything.
+A folder and storage hold files that this machine counts. Databases count themselves; what a kind of them has to say
+beside this is in ``databases.py``, and all kinds are listed in ``registry.py``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
-
-from releases.engine.errors import InvalidInput
 
 
 class Snapshot(Enum):
@@ -19,66 +18,62 @@ class Snapshot(Enum):
     OBJECT = "the storage names the same version before and after"
 
 
+class Secret(Enum):
+    """Whether somebody signs in. The secret is where the connection's password is; see ``storage/addresses.py``."""
+
+    NONE = "nobody signs in"
+    OF_WHO_IS_NAMED = "who is named in the address, if anybody is"
+    ALWAYS = "nobody is let in without a secret"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kind:
     """A kind of places.
 
     Attributes:
+        scheme: how its addresses begin.
         title: of one of them, in a sentence.
         form: of its addresses.
+        options: how the names of the parameters begin that its addresses may have; their values are no secrets.
         has_network: it is reached over the network; a process that reads another can make no socket.
-        needs_secret: nobody is let in without one; else only where its address names who signs in.
-        counts_itself: it works out the counts, so it is asked first for some that are known.
+        secret: whether one is needed.
         snapshot: of a run.
+
+    Raises:
+        TypeError: a part is missing.
     """
 
+    scheme: str
     title: str
     form: str
+    options: tuple[str, ...]
     has_network: bool
-    needs_secret: bool
-    counts_itself: bool
+    secret: Secret
     snapshot: Snapshot
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            if getattr(self, each.name) in (None, ""):
+                raise TypeError(f"the kind of places {self.scheme!r} does not say its {each.name}")
 
 
 FOLDER = Kind(
+    scheme="file",
     title="folder",
     form="file:///FOLDER",
+    options=(),
     has_network=False,
-    needs_secret=False,
-    counts_itself=False,
+    secret=Secret.NONE,
     snapshot=Snapshot.FILE,
 )
-DATABASE = Kind(
-    title="database",
-    form="postgresql://ROLE@HOST/DATABASE",
-    has_network=True,
-    needs_secret=True,
-    counts_itself=True,
-    snapshot=Snapshot.TRANSACTION,
-)
 STORAGE = Kind(
+    scheme="s3",
     title="storage",
     form="s3://KEY@BUCKET/PREFIX?endpoint=https://HOST",
+    options=("endpoint=", "region="),
     has_network=True,
-    needs_secret=False,
-    counts_itself=False,
+    secret=Secret.OF_WHO_IS_NAMED,
     snapshot=Snapshot.OBJECT,
 )
 #: What storage takes for its region where none is named.
 USUAL_REGION = "us-east-1"
-#: By how an address begins.
-KINDS = {"file": FOLDER, "postgresql": DATABASE, "s3": STORAGE}
-
-
-def kind_of(location: str) -> Kind:
-    """The kind of an address, or of what `open_table` takes: a path is that of a file in a folder.
-
-    Raises:
-        InvalidInput: it is of no kind that is known.
-    """
-    scheme, separator, _ = location.partition("://")
-    if not separator:
-        return FOLDER
-    if scheme not in KINDS:
-        raise InvalidInput("table", scheme, f"must be a file, {' or '.join(each.form for each in KINDS.values())}")
-    return KINDS[scheme]

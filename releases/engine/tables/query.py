@@ -36,27 +36,29 @@ from releases.engine.tables.code import code_of, codes, typed_categories
 from releases.engine.tables.codes import CodedRows
 from releases.engine.tables.connection import Limits, refuse_unless_confined
 from releases.engine.tables.counts import Tally, Texts, empty_tables
+from releases.engine.tables.databases import Database
 from releases.engine.tables.date import date_numbers, typed_dates
 from releases.engine.tables.derived import columns_read, derived
 from releases.engine.tables.dialects import column, filtered, is_there, step, whole
-from releases.engine.tables.grouping import MOST_SETS, by_cells, by_values, first_cells
+from releases.engine.tables.grouping import MOST_SETS, by_cells, by_text, by_values, first_cells
 from releases.engine.tables.number import PLAIN, numbers, typed_numbers
-from releases.engine.tables.places import DATABASE, FOLDER, STORAGE, kind_of
+from releases.engine.tables.places import FOLDER, STORAGE
+from releases.engine.tables.registry import kind_of
 from releases.engine.tables.self_test import refuse_unless_right
-from releases.engine.tables.sources import FileTable, Server, ServerTable, Source
+from releases.engine.tables.sources import FileTable, Source
 from releases.engine.tables.storage import ObjectTable
 from releases.engine.tables.text import text_of, texts
 from releases.engine.tables.typed import read_by_type
 
 
 def open_table(location: str, *, limits: Limits | None = None) -> Source:
-    """Open a table: the path of a Parquet file, or ``postgresql://user@host/database#table``, or as `storage` has it.
+    """Open a table: by the path of a Parquet file, or by an address of a kind of `registry` and ``#table``.
 
     Args:
         limits: of the embedded database that reads a file; None for its own.
 
     Raises:
-        InvalidInput: the location is of none of these forms.
+        InvalidInput: the location is of no kind that is known, or names no table.
         UnreadableTable: the server counts otherwise than is defined.
         Unconfined: nothing confines this process.
     """
@@ -69,8 +71,8 @@ def open_table(location: str, *, limits: Limits | None = None) -> Source:
         raise InvalidInput("table", url.rpartition("@")[2] or "URL", "must end with #table_name")
     if kind is STORAGE:
         return ObjectTable(location, limits=limits)
-    assert kind is DATABASE
-    table = ServerTable(url, name)
+    assert isinstance(kind, Database)
+    table = kind.table(url, name)
     refuse_unless_right(table, TableCounts)
     return table
 
@@ -82,7 +84,9 @@ def check_server(url: str) -> None:
         UnreadableTable: it counts otherwise than is defined.
         Unconfined: nothing confines this process.
     """
-    refuse_unless_right(Server(url), TableCounts)
+    kind = kind_of(url)
+    assert isinstance(kind, Database)
+    refuse_unless_right(kind.session(url), TableCounts)
 
 
 @dataclass(frozen=True)
@@ -146,7 +150,7 @@ class TableCounts:
         rows = filtered(rows, [is_there(each) for each in (text_of(own), *others)], self.table.dialect)
         if self.schema.unit.kind == "person":
             rows = bounded_by_text(rows, own, self.schema, self.table.dialect)
-        grouped = by_values(rows, [column(text_of(own))], self.table.dialect)
+        grouped = by_text(rows, column(text_of(own)), self.table.dialect)
         found, counts = self._read(grouped, parameters, columns=2)
         return Texts(texts=found.astype(object), counts=counts.astype(np.int64))
 

@@ -1,4 +1,4 @@
-"""Tables where they are: in a file that DuckDB reads, on a PostgreSQL server, in Spark; in storage, see ``storage.py``.
+"""Tables where they are: in a file that DuckDB reads, in Spark; elsewhere, see ``storage.py`` and ``servers``.
 
 Each runs a statement that the steps have built and gives its rows a batch at a time, as arrays.
 """
@@ -12,19 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from releases.engine.errors import InvalidInput
 from releases.engine.tables.connection import Limits, connect, refuse_unless_confined
-from releases.engine.tables.dialects import Dialect, PostgreSQL, Spark, bound_table
+from releases.engine.tables.dialects import Dialect, Spark, bound_table
 from releases.engine.tables.number import PLAIN, NumberForm
 from releases.engine.tables.stored import number_form_of
-from releases.engine.tables.typed import ColumnType, of_duckdb, of_postgresql, of_spark
+from releases.engine.tables.typed import ColumnType, of_duckdb, of_spark
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 #: Rows held at once.
 _ROWS_AT_A_TIME = 1 << 18
-_ROWS_OF_OBJECTS = 1 << 14
+ROWS_OF_OBJECTS = 1 << 14
 
 
 class Session(Protocol):
@@ -117,68 +116,6 @@ class FileTable(EmbeddedTable):
         return exp.Table(this=exp.Anonymous(this="READ_PARQUET", expressions=[exp.Literal.string(self._path)]))
 
 
-class Server:
-    """A PostgreSQL server, asked in one transaction that cannot write: all counts are of one moment."""
-
-    dialect = PostgreSQL()
-    is_here = False
-    number_form = PLAIN
-
-    def __init__(self, url: str) -> None:
-        refuse_unless_confined()
-        import psycopg
-
-        self._connection = psycopg.connect(url)
-        self._connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        self._connection.read_only = True
-        self._connection.server_cursor_factory = psycopg.RawServerCursor
-        settings = {
-            # A cursor is otherwise planned for its first rows.
-            "cursor_tuple_fraction": "1",
-            "standard_conforming_strings": "on",
-            # To compile these statements takes longer than it saves.
-            "jit": "off",
-            # How values of other types are written, whatever the database or the role prefers.
-            "extra_float_digits": "1",
-            "DateStyle": "ISO, YMD",
-            "IntervalStyle": "postgres",
-            "TimeZone": "UTC",
-            "bytea_output": "hex",
-        }
-        for setting, value in settings.items():
-            self._connection.execute("SELECT set_config(%s, %s, false)", [setting, value])
-        if self._connection.info.parameter_status("server_encoding") != "UTF8":
-            # Some texts of other encodings cannot be written in UTF-8: one row could end a run.
-            raise InvalidInput("table", "encoding of the database", "must be UTF8")
-
-    def batches(self, statement: exp.Expr, parameters: Sequence[list[str]]) -> Iterator[tuple[NDArray[Any], ...]]:
-        with self._connection.cursor(name="counted") as cursor:
-            cursor.execute(self.dialect.sql(statement).encode(), list(parameters))
-            while rows := cursor.fetchmany(_ROWS_OF_OBJECTS):
-                yield _arrays(rows)
-
-
-class ServerTable(Server):
-    """A table of a PostgreSQL server."""
-
-    def __init__(self, url: str, name: str) -> None:
-        super().__init__(url)
-        schema, _, table = name.rpartition(".")
-        self._names = (table, schema)
-        described = self._connection.execute(
-            self.dialect.sql(exp.select("*").from_(self.relation).limit(0)).encode()
-        ).description
-        self.columns = tuple(column.name for column in described or ())
-        self.types = of_postgresql(
-            (column.name, column.type_code, column.precision, column.scale) for column in described or ()
-        )
-
-    @property
-    def relation(self) -> exp.Expr:
-        table, schema = self._names
-        return exp.table_(table, db=schema or None, quoted=True)
-
-
 class SparkTable:
     """A table or view of a Spark session."""
 
@@ -204,13 +141,14 @@ class SparkTable:
         rows: list[Any] = []
         for row in self._session.sql(self.dialect.sql(statement)).toLocalIterator():
             rows.append(row)
-            if len(rows) == _ROWS_OF_OBJECTS:
-                yield _arrays(rows)
+            if len(rows) == ROWS_OF_OBJECTS:
+                yield arrays(rows)
                 rows = []
         if rows:
-            yield _arrays(rows)
+            yield arrays(rows)
 
 
-def _arrays(rows: Sequence[Sequence[Any]]) -> tuple[NDArray[Any], ...]:
+def arrays(rows: Sequence[Sequence[Any]]) -> tuple[NDArray[Any], ...]:
+    """The columns of some rows: whole numbers, or texts."""
     columns = zip(*rows, strict=True)
     return tuple(np.array(column, dtype=object if isinstance(column[0], str) else np.int64) for column in columns)

@@ -21,7 +21,8 @@ from django.urls import reverse
 from releases import services
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
-from releases.engine.tables import catalogue, places, storage
+from releases.engine.tables import catalogue, registry, storage
+from releases.engine.tables.databases import Database
 from releases.engine.tables.query import TableCounts, open_table
 from releases.models import Ending, EntryKind, LedgerEntry, RegisteredConnection, ReleaseState
 from releases.services import reading, stored_tables
@@ -385,7 +386,8 @@ HTTPS = "s3://key@clinic/ward?endpoint=https://store.example.org"
         (HTTPS.replace("clinic", "Clinic"), "must be s3://KEY@BUCKET/PREFIX"),
         (HTTPS.replace("clinic", "clinic:80"), "must be s3://KEY@BUCKET/PREFIX"),
         (f"{HTTPS}#stays.parquet", "must name no table"),
-        ("mysql://reader@db.example.org/clinic", "must be file:///FOLDER or postgresql://"),
+        ("bigquery://reader@project/clinic", "is of a kind of databases for which this version has no driver"),
+        ("oracle://reader@db.example.org/clinic", "must be file:///FOLDER or postgresql://"),
     ],
 )
 def test_an_address_names_one_endpoint_and_holds_no_secret(settings, address, says):
@@ -398,8 +400,9 @@ def test_an_address_names_one_endpoint_and_holds_no_secret(settings, address, sa
 
 def test_a_kind_says_everything_and_no_place_of_another_kind_is_read(opens_tables):
     """So a new kind is in each of these, or is refused."""
-    assert {each.title for each in places.KINDS.values()} == {"folder", "database", "storage"}
-    assert set(addresses._FAULTS) == set(places.KINDS.values())
+    assert {each.title for each in registry.KINDS.values()} == {"folder", "database", "storage"}
+    files = {each for each in registry.KINDS.values() if not isinstance(each, Database)}
+    assert set(addresses._FAULTS) == files
     for refused in (open_table, catalogue.tables, catalogue.columns, lambda each: reading._network(each)):
         with pytest.raises(InvalidInput, match="must be a file"):
-            refused("mysql://reader@db/clinic#patients")
+            refused("oracle://reader@db/clinic#patients")

@@ -14,7 +14,8 @@ from releases import services
 from releases.engine.domain.impossible import read_combinations
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.domain.schema import Schema
-from releases.engine.tables.catalogue import Column, Tables
+from releases.engine.tables.catalogue import Tables
+from releases.engine.tables.databases import Column
 from releases.ledger import chain, decisions, high_water_marks, ledger
 from releases.models import ApiToken, Audience, AuditAction, AuditEvent, Budget, BudgetRequest, Release, Role
 from releases.questions.together import PartAsked
