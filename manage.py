@@ -49,6 +49,7 @@ WANTED = {
         "sphinx",
         "pyspark",
         "grpc_status",
+        "pymysql",
         "polars",
         "moto",
         "flask_cors",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gc
+import getpass
 import os
 import shutil
 import socket
+import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -77,10 +79,15 @@ def find_nginx() -> str | None:
     return shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 
 
+def _mariadb_program(name: str) -> str | None:
+    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+
+
 _CHECKS = {
     "postgres": ("PostgreSQL does not answer", _postgres_answers),
     "redis": ("Redis does not answer", lambda: _answers(6379)),
     "nginx": ("nginx is not installed", lambda: find_nginx() is not None),
+    "mariadb": ("MariaDB is not installed", lambda: _mariadb_program("mariadbd") is not None),
     "spark": ("Java is not installed", lambda: shutil.which("java") is not None),
     "browser": ("Chromium is not installed", lambda: _chromium() is not None),
 }
@@ -218,6 +225,56 @@ def migrated_for_django(_migrated):
     """The same for tests that run against it: its URL without the `test_` that Django puts before its name."""
     with _database(_migrated, prefix="test_") as name:
         yield _address(name.removeprefix("test_"))
+
+
+@pytest.fixture(scope="session")
+def mariadb_server():
+    """The URL of a MariaDB server of these tests alone, whose settings are not those that anybody would expect."""
+    import pymysql
+
+    with tempfile.TemporaryDirectory(prefix="mariadb-") as folder, socket.create_server(("127.0.0.1", 0)) as probe:
+        port, own = probe.getsockname()[1], ["--no-defaults", f"--datadir={folder}/data", f"--user={getpass.getuser()}"]
+        install = [_mariadb_program("mariadb-install-db"), *own, "--auth-root-authentication-method=normal"]
+        subprocess.run([*install, "--skip-test-db"], check=True, capture_output=True)
+        probe.close()
+        options = {
+            "socket": f"{folder}/socket",
+            "port": port,
+            "bind-address": "127.0.0.1",
+            # A server deletes what it finds of others in the folder of temporary tables.
+            "tmpdir": folder,
+            "innodb-buffer-pool-size": "32M",
+            "innodb-flush-log-at-trx-commit": "0",
+            "performance-schema": "OFF",
+            "sql-mode": "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT",
+            "default-time-zone": "+09:00",
+            "character-set-server": "latin1",
+            "default-regex-flags": "EXTENDED",
+        }
+        given = [f"--{name}={value}" for name, value in options.items()]
+        server = subprocess.Popen(
+            [_mariadb_program("mariadbd"), *own, *given], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            while True:
+                assert server.poll() is None, "MariaDB does not start"
+                with suppress(pymysql.OperationalError), pymysql.connect(host="127.0.0.1", port=port, user="root"):
+                    break
+            yield f"mariadb://root@127.0.0.1:{port}"
+        finally:
+            server.terminate()
+            server.wait()
+
+
+@pytest.fixture
+def mariadb_database(mariadb_server):
+    """The URL of an empty database of MariaDB."""
+    import pymysql
+
+    name, port = f"clinic_{uuid.uuid4().hex[:12]}", int(mariadb_server.rpartition(":")[2])
+    with pymysql.connect(host="127.0.0.1", port=port, user="root") as connection:
+        connection.cursor().execute(f"CREATE DATABASE {name}")
+    return f"{mariadb_server}/{name}?sslmode=disable"
 
 
 def _read_here(job, *, limits, report=None, memory=0, seconds=0, has_network=False, **given):

@@ -52,8 +52,8 @@ def columns_of_dates(dataset: Dataset) -> dict[str, AttributeKind]:
     return {name: kind for name, kind in found.items() if kind is not None}
 
 
-#: Types of PostgreSQL and Parquet, and formats of SPSS, Stata and SAS.
-_WITH_TIME = re.compile(r"TIMESTAMP[A-Z0-9_() ]*|DATETIME[0-9.]*|YMDHMS[0-9.]*|%-?TC.*", re.IGNORECASE)
+#: Types of databases and Parquet, and formats of SPSS, Stata and SAS.
+_WITH_TIME = re.compile(r"TIMESTAMP[A-Z0-9_() ]*|DATETIME[0-9.()]*|YMDHMS[0-9.]*|%-?TC.*", re.IGNORECASE)
 _OF_DAYS = re.compile(
     r"[AEJS]?DATE[0-9.]*|(DDMMYY|MMDDYY|YYMMDD)[BCDNPS]?[0-9.]*|E8601DA[0-9.]*|%-?T?D.*", re.IGNORECASE
 )

@@ -69,7 +69,7 @@ def date_numbers(
     parts = {
         _named(axis, name): dialect.read_double(text)
         for axis, dates in dated
-        for name, text in _texts_of_parts(column(_named(axis, "written")), dates).items()
+        for name, text in _texts_of_parts(column(_named(axis, "written")), dates, dialect).items()
     }
     # Years that begin with March, so that a leap day is the last of one.
     shifts = {_named(axis, "shift"): _shift(axis) for axis, _ in dated}
@@ -144,24 +144,25 @@ def _written(axis: int, dates: FileColumn, dialect: Dialect) -> exp.Expr:
     return exp.case().when(dialect.matches(text, grammar(dates)), text.copy(), copy=False)
 
 
-def _texts_of_parts(text: exp.Expr, dates: FileColumn) -> dict[str, exp.Expr]:
+def _texts_of_parts(text: exp.Expr, dates: FileColumn, dialect: Dialect) -> dict[str, exp.Expr]:
     separator = next((sign for sign in dates.written if sign not in "YMD"), "")
     if separator:
         # The last part may be followed by a time of day, and has its full length in every text.
         order = dates.written.split(separator)
         found = {
-            name: _cut(_split(text, separator, order.index(part) + 1), 1, len(part)) for name, part in _PARTS.items()
+            name: _cut(dialect.part(text, separator, order.index(part) + 1), 1, len(part))
+            for name, part in _PARTS.items()
         }
     else:
         found = {name: _cut(text, dates.written.index(part) + 1, len(part)) for name, part in _PARTS.items()}
     if dates.has_time:
-        time = _split(_called("REPLACE", text, "T", " "), " ", 2)
+        time = dialect.part(_called("REPLACE", text, "T", " "), " ", 2)
         has_seconds = exp.EQ(this=_cut(time, 6, 1), expression=exp.Literal.string(":"))
         seconds = exp.case().when(has_seconds, _cut(time, 7, 2), copy=False).else_(exp.Literal.string("0"), copy=False)
         found |= {"hour": _cut(time, 1, 2), "minute": _cut(time, 4, 2), "second": seconds}
     if dates.zone:
         for way, sign in _WAYS.items():
-            digits = _called("REPLACE", _split(time, sign, 2), ":", "")
+            digits = _called("REPLACE", dialect.part(time, sign, 2), ":", "")
             found |= {f"{way}_hours": _or_nought(_cut(digits, 1, 2)), f"{way}_minutes": _or_nought(_cut(digits, 3, 2))}
     return found
 
@@ -228,10 +229,6 @@ def _whole_times(value: exp.Expr, divisor: int) -> exp.Expr:
 
 def _cut(text: exp.Expr, start: int, length: int) -> exp.Expr:
     return _called("SUBSTR", text, start, length)
-
-
-def _split(text: exp.Expr, separator: str, place: int) -> exp.Expr:
-    return _called("SPLIT_PART", text, separator, place)
 
 
 def _called(function: str, text: exp.Expr, *rest: str | int) -> exp.Expr:

@@ -22,7 +22,7 @@ from releases.engine.domain.universe import Universe
 from releases.engine.tables.dialects import Dialect, as_double, clamped, column, double, joined, step
 from releases.engine.tables.number import is_missing_number, number_of, whole_number
 from releases.engine.tables.persons import one_row_of_each, taken_of
-from releases.engine.tables.text import text_of, trimmed
+from releases.engine.tables.text import text_of
 
 #: A number beyond it is missing, and one nearer to 0 than its inverse is 0.
 LARGEST, SMALLEST = 1e150, 1e-150
@@ -215,7 +215,7 @@ class _Steps:
             return self._let(chosen, *given, is_text=node.type is Type.TEXT)
         if node.name == "prefix":
             cut = exp.Anonymous(this="SUBSTR", expressions=[parts[0], exp.convert(1), _length(node.arguments[1])])
-            return self._let(trimmed(cut, self._dialect), *given)
+            return self._let(self._dialect.trimmed(cut), *given)
         if node.name in ("year", "month", "day", "weekday", "days_between", "years_between"):
             return self._let(self._of_dates(node.name, parts), *given, is_double=True)
         return self._let(_of_numbers(node, parts), *given, is_double=True)

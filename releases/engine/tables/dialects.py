@@ -1,4 +1,4 @@
-"""What the three databases write differently: all other SQL is the same expression, written in one dialect each.
+"""What databases write differently: all other SQL is the same expression, written in one dialect each.
 
 Nothing that is compared or cut depends on a locale, a collation or an escape of the database: text is compared byte by
 byte, and the characters that are cut off are named by their numbers.
@@ -33,6 +33,28 @@ class Dialect:
     def as_text(self, column: exp.Expr) -> exp.Expr:
         return exp.cast(column, exp.DataType.Type.TEXT)
 
+    def trimmed(self, given: exp.Expr) -> exp.Expr:
+        """A value as text, without the six spaces around it; null where nothing is left."""
+        spaces = exp.Concat(expressions=[exp.Chr(expressions=[exp.Literal.number(each)]) for each in SPACES])
+        text = exp.Trim(this=self.as_text(given), expression=spaces, position="BOTH")
+        return exp.Nullif(this=text, expression=exp.Literal.string(""))
+
+    def part(self, text: exp.Expr, separator: str, place: int) -> exp.Expr:
+        """Of what a separator divides a text into the part at a place, from 1; no character where there are fewer."""
+        given = [text.copy(), exp.Literal.string(separator), exp.Literal.number(place)]
+        return exp.Anonymous(this="SPLIT_PART", expressions=given)
+
+    def grouped(self, rows: exp.Select, columns: Sequence[exp.Column]) -> exp.Select:
+        """How many rows there are with each value of each of some columns, in one reading: the value and the count.
+
+        Args:
+            columns: whole numbers, none of which is in two of them.
+        """
+        by = exp.GroupingSets(expressions=[exp.Tuple(expressions=[each.copy()]) for each in columns])
+        # Of each group only its own column's is there.
+        counted = [exp.func("COALESCE", *columns), number_of_rows()]
+        return step(rows, counted, self, keep=False).group_by(by, copy=False)
+
     def read_double(self, text: exp.Expr) -> exp.Expr:
         """The double that a text writes. Ask only where it matches the grammar; even elsewhere the cast ends no run."""
         return exp.TryCast(this=text, to=exp.DataType.build("DOUBLE"), safe=True)
@@ -43,11 +65,11 @@ class Dialect:
 
     def date_of(self, days: exp.Expr) -> exp.Expr:
         """The date so many days after 1970-01-01, in the years 1 to 9999."""
-        return exp.Paren(this=exp.Add(this=_epoch(), expression=exp.cast(days, exp.DataType.Type.INT)))
+        return exp.Paren(this=exp.Add(this=epoch(), expression=exp.cast(days, exp.DataType.Type.INT)))
 
     def day_of(self, given: exp.Expr) -> exp.Expr:
         """The days from 1970-01-01 of a date, or of a time in the years 1 to 9999."""
-        return exp.Paren(this=exp.Sub(this=exp.cast(given, exp.DataType.Type.DATE), expression=_epoch()))
+        return exp.Paren(this=exp.Sub(this=exp.cast(given, exp.DataType.Type.DATE), expression=epoch()))
 
     def second_of(self, given: exp.Expr) -> exp.Expr:
         """The seconds from 1970-01-01 00:00:00 of a time in the years 1 to 9999, without their fraction: with it a
@@ -59,6 +81,10 @@ class Dialect:
         """SHA-256 of the text's UTF-8 bytes, in lower hexadecimal digits."""
         return exp.Anonymous(this="SHA256", expressions=[text])
 
+    def identity(self, text: exp.Expr) -> exp.Expr:
+        """What two texts have in common only if they are equal: rows are grouped and put in order by it."""
+        return text
+
     def fenced(self, step: exp.Select) -> exp.Select:
         """A step whose columns are worked out once, however often the next step uses them."""
         return step
@@ -67,6 +93,13 @@ class Dialect:
         """A table of texts (`category`) and their positions (`position`, from 0), bound as a parameter."""
         parameters.append(list(texts))
         return exp.select("*").from_(exp.table_(bound_table(len(parameters)), quoted=True))
+
+    def of_literals(self, texts: Sequence[str]) -> exp.Select:
+        """The same, of which the statement itself has the texts."""
+        rows = [(text, position) for position, text in enumerate(texts)]
+        values = literals(rows, "named", ["category", "position"])
+        position = exp.alias_(exp.cast(column("position"), exp.DataType.Type.BIGINT), "position", quoted=True)
+        return exp.select(column("category"), position).from_(values, copy=False)
 
     def bound(self, number: int) -> exp.Select:
         """The texts of a parameter, and their positions."""
@@ -116,20 +149,16 @@ class Spark(Dialect):
         return super().matches(text, f"(?d){pattern}")
 
     def date_of(self, days: exp.Expr) -> exp.Expr:
-        return exp.Anonymous(this="DATE_ADD", expressions=[_epoch(), exp.cast(days, exp.DataType.Type.INT)])
+        return exp.Anonymous(this="DATE_ADD", expressions=[epoch(), exp.cast(days, exp.DataType.Type.INT)])
 
     def day_of(self, given: exp.Expr) -> exp.Expr:
-        return exp.Anonymous(this="DATEDIFF", expressions=[given, _epoch()])
+        return exp.Anonymous(this="DATEDIFF", expressions=[given, epoch()])
 
     def sha256(self, text: exp.Expr) -> exp.Expr:
         return exp.Anonymous(this="SHA2", expressions=[text, exp.Literal.number(256)])
 
     def numbered(self, texts: Sequence[str], parameters: list[list[str]]) -> exp.Select:
-        rows = [(text, position) for position, text in enumerate(texts)]
-        values = exp.values(rows, alias="named", columns=["category", "position"])
-        return exp.select(
-            column("category"), exp.alias_(exp.cast(column("position"), exp.DataType.Type.BIGINT), "position")
-        ).from_(values, copy=False)
+        return self.of_literals(texts)
 
 
 def bound_table(number: int) -> str:
@@ -141,6 +170,14 @@ def column(name: str) -> exp.Column:
     return exp.column(exp.to_identifier(name, quoted=True))
 
 
+def literals(rows: Sequence[tuple[object, ...]], name: str, columns: Sequence[str]) -> exp.Values:
+    """A table of literals, whose columns have these very names."""
+    found = exp.values(rows, alias=name, columns=columns)
+    for each in found.args["alias"].columns:
+        each.set("quoted", True)
+    return found
+
+
 def whole(number: int) -> exp.Expr:
     return exp.cast(exp.convert(number), exp.DataType.Type.BIGINT)
 
@@ -150,7 +187,7 @@ def double(number: float) -> exp.Expr:
     return exp.cast(exp.Literal.string(repr(number)), exp.DataType.Type.DOUBLE)
 
 
-def _epoch() -> exp.Expr:
+def epoch() -> exp.Expr:
     return exp.cast(exp.Literal.string("1970-01-01"), exp.DataType.Type.DATE)
 
 
@@ -166,6 +203,10 @@ def clamped(value: exp.Expr, lowest: float, highest: float) -> exp.Expr:
         .when(exp.GT(this=value.copy(), expression=double(highest)), double(highest), copy=False)
         .else_(value, copy=False)
     )
+
+
+def number_of_rows() -> exp.Expr:
+    return exp.Count(this=exp.Star(), big_int=True)
 
 
 def floor(value: exp.Expr) -> exp.Expr:

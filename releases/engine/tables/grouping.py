@@ -9,7 +9,7 @@ from math import prod
 from sqlglot import exp
 
 from releases.engine.tables.code import code_of
-from releases.engine.tables.dialects import Dialect, column, step, whole
+from releases.engine.tables.dialects import Dialect, column, number_of_rows, step, whole
 
 #: Marginals that one statement counts: PostgreSQL takes 4,096.
 MOST_SETS = 256
@@ -31,10 +31,7 @@ def by_cells(rows: exp.Select, sets: Sequence[tuple[int, ...]], shape: Sequence[
         exp.alias_(_cell(axes, shape, first), each.name, quoted=True)
         for axes, first, each in zip(sets, first_cells(sets, shape), cells, strict=True)
     ]
-    by = exp.GroupingSets(expressions=[exp.Tuple(expressions=[each.copy()]) for each in cells])
-    # Of each group only its own marginal's is there.
-    counted = [exp.func("COALESCE", *cells), _rows()]
-    return step(step(rows, named, dialect, keep=False), counted, dialect, keep=False).group_by(by, copy=False)
+    return dialect.grouped(step(rows, named, dialect, keep=False), cells)
 
 
 def first_cells(sets: Sequence[tuple[int, ...]], shape: Sequence[int]) -> list[int]:
@@ -55,9 +52,13 @@ def by_values(rows: exp.Select, values: Sequence[exp.Expr], dialect: Dialect) ->
     names = [f"by_{place}" for place in range(len(values))]
     named = [exp.alias_(value, name, quoted=True) for name, value in zip(names, values, strict=True)]
     by = [column(name) for name in names]
-    grouped = step(step(rows, named, dialect, keep=False), [*by, _rows()], dialect, keep=False)
+    grouped = step(step(rows, named, dialect, keep=False), [*by, number_of_rows()], dialect, keep=False)
     return grouped.group_by(*(each.copy() for each in by), copy=False)
 
 
-def _rows() -> exp.Expr:
-    return exp.Count(this=exp.Star(), big_int=True)
+def by_text(rows: exp.Select, text: exp.Expr, dialect: Dialect) -> exp.Select:
+    """The rows of each text: it, and the count."""
+    named = [exp.alias_(text, "text", quoted=True), exp.alias_(dialect.identity(text.copy()), "key", quoted=True)]
+    selected = [exp.Min(this=column("text")), number_of_rows()]
+    grouped = step(step(rows, named, dialect, keep=False), selected, dialect, keep=False)
+    return grouped.group_by(column("key"), copy=False)

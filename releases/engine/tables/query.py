@@ -41,7 +41,7 @@ from releases.engine.tables.databases import Database
 from releases.engine.tables.date import date_numbers, typed_dates
 from releases.engine.tables.derived import columns_read, derived
 from releases.engine.tables.dialects import column, filtered, is_there, step, whole
-from releases.engine.tables.grouping import MOST_SETS, by_cells, by_values, first_cells
+from releases.engine.tables.grouping import MOST_SETS, by_cells, by_text, by_values, first_cells
 from releases.engine.tables.number import PLAIN, numbers, typed_numbers
 from releases.engine.tables.places import FOLDER, STORAGE
 from releases.engine.tables.registry import kind_of
@@ -172,7 +172,7 @@ class TableCounts:
         rows = filtered(rows, [is_there(each) for each in (text_of(own), *others)], self.table.dialect)
         if self.schema.unit.kind == "person":
             rows = bounded_by_text(rows, own, self.schema, self.table.dialect)
-        grouped = by_values(rows, [column(text_of(own))], self.table.dialect)
+        grouped = by_text(rows, column(text_of(own)), self.table.dialect)
         found, counts = self._read(grouped, parameters, columns=2)
         return Texts(texts=found.astype(object), counts=counts.astype(np.int64))
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.places import FOLDER, STORAGE, Kind
+from releases.engine.tables.servers.mysql import MARIADB, MYSQL
 from releases.engine.tables.servers.postgresql import POSTGRESQL
 from releases.engine.tables.servers.spark import SPARK
 
 #: By how an address begins.
-KINDS: dict[str, Kind] = {each.scheme: each for each in (FOLDER, POSTGRESQL, STORAGE, SPARK)}
+KINDS: dict[str, Kind] = {each.scheme: each for each in (FOLDER, POSTGRESQL, MARIADB, MYSQL, STORAGE, SPARK)}
 
 
 def kind_of(location: str) -> Kind:

@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from releases.engine.domain.schema import Schema
 from releases.engine.tables.counts import Counts
-from releases.engine.tables.dialects import Dialect, column
+from releases.engine.tables.dialects import Dialect, column, literals
 from releases.engine.tables.facts import SERVER, UnreadableTable
 from releases.engine.tables.number import NumberForm
 from releases.engine.tables.sources import Session, Source
@@ -281,6 +281,8 @@ def refuse_unless_right(server: Session, counted: Callable[[Source, Schema], Cou
 def _types_are_right(server: Session, counted: Callable[[Source, Schema], Counts]) -> bool:
     """Whether the types that are read count as their texts; these were seen to be counted right."""
     columns = [each for each in TYPED if _TYPED[each["name"]][0] in server.dialect.read_types]
+    if not columns:
+        return True
     schema = Schema.from_json({"version": 1, "columns": columns, "unit": UNITS["row"], "neighbours": "add_remove"})
     types = {name: _TYPED[name][0] for name in schema.universe.names}
     sets = [(name,) for name in schema.universe.names]
@@ -333,7 +335,7 @@ class _Literals:
     @property
     def relation(self) -> exp.Expr:
         given = [tuple(exp.convert(text) for text in row) for row in rows()]
-        return exp.values(given, alias="given", columns=_NAMES)
+        return literals(given, "given", _NAMES)
 
     def batches(self, statement: exp.Expr, parameters: Sequence[list[str]]) -> Iterator[tuple[NDArray[Any], ...]]:
         return self.server.batches(statement, parameters)
@@ -357,4 +359,4 @@ class _TypedLiterals(_Literals):
             exp.alias_(exp.cast(column(name), exp.DataType.build(kind)), name, quoted=True)
             for name, (_, kind, _) in chosen.items()
         ]
-        return exp.select(*cast).from_(exp.values(given, alias="given", columns=self.columns)).subquery("typed")
+        return exp.select(*cast).from_(literals(given, "given", self.columns)).subquery("typed")

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from releases.engine.domain.columns import FileColumn
-from releases.engine.tables.dialects import SPACES, Dialect, column, filtered, is_there
+from releases.engine.tables.dialects import Dialect, column, filtered, is_there
 from releases.engine.tables.typed import ColumnType
 
 #: The person that a row belongs to.
@@ -46,21 +46,15 @@ def texts(
     if id_column is not None:
         # Whole numbers are equal where their texts are.
         is_whole = types.get(id_column) is ColumnType.WHOLE
-        unit = column(id_column) if is_whole else trimmed(column(id_column), dialect)
+        unit = column(id_column) if is_whole else dialect.identity(dialect.trimmed(column(id_column)))
         selected.append(exp.alias_(unit, UNIT, quoted=True))
     rows = exp.select(*selected, copy=False).from_(relation, copy=False)
     return rows if id_column is None else filtered(rows, [is_there(UNIT)], dialect)
 
 
-def trimmed(given: exp.Expr, dialect: Dialect) -> exp.Expr:
-    spaces = exp.Concat(expressions=[exp.Chr(expressions=[exp.Literal.number(each)]) for each in SPACES])
-    text = exp.Trim(this=dialect.as_text(given), expression=spaces, position="BOTH")
-    return exp.Nullif(this=text, expression=exp.Literal.string(""))
-
-
 def text_read(read: FileColumn, dialect: Dialect, type_: ColumnType | None) -> exp.Expr:
     """Its text, null where that is a missing code. No value of a type that is read has spaces around it."""
-    text = trimmed(column(read.name), dialect) if type_ is None else dialect.as_text(column(read.name))
+    text = dialect.trimmed(column(read.name)) if type_ is None else dialect.as_text(column(read.name))
     for code in read.missing:
         text = exp.Nullif(this=text, expression=exp.Literal.string(code))
     return text

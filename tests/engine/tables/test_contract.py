@@ -7,11 +7,13 @@ import uuid
 from datetime import date
 from decimal import Decimal
 from itertools import combinations
+from urllib.parse import urlsplit
 
 import duckdb
 import numpy as np
 import psycopg
 import pyarrow as pa
+import pymysql
 import pytest
 
 from releases.engine.domain.attribute import Attribute
@@ -237,11 +239,34 @@ def in_spark(rows, request):
     return SparkTable(session, name)
 
 
+def in_mariadb(rows, request):
+    """Texts in a collation to which upper and lower case, letters with an accent and without, and spaces at the end are
+    equal.
+    """
+    url, name = request.getfixturevalue("mariadb_database"), f'Table "{uuid.uuid4().hex[:8]}" \\'
+    where = urlsplit(url)
+    as_mariadb = {"text": "longtext CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci", "float8": "double"}
+    as_mariadb |= {"numeric": "decimal(12, 3)"}
+    quoted = {each: "`" + each.replace("`", "``") + "`" for each in (name, *rows[0])}
+    columns = ", ".join(
+        f"{quoted[column]} {as_mariadb.get(KINDS[kind][0], KINDS[kind][0])}" for column, kind in kinds_of(rows).items()
+    )
+    given = {"host": where.hostname, "port": where.port, "user": where.username, "database": where.path[1:]}
+    with pymysql.connect(**given, charset="utf8mb4", autocommit=True, sql_mode="") as connection:
+        connection.cursor().execute(f"CREATE TABLE {quoted[name]} ({columns})")
+        places = ", ".join(["%s"] * len(rows[0]))
+        connection.cursor().executemany(
+            f"INSERT INTO {quoted[name]} VALUES ({places})", [list(row.values()) for row in rows]
+        )
+    return open_table(f"{url}#{name}")
+
+
 #: How many declarations, and random tables for each: a statement of Spark takes its time whatever the table. A text of
 #: PostgreSQL holds no NUL.
 ENGINES = [
     pytest.param(in_duckdb, 12, 84, True, id="duckdb"),
     pytest.param(in_postgres, 12, 84, False, id="postgres", marks=pytest.mark.postgres),
+    pytest.param(in_mariadb, 4, 250, True, id="mariadb", marks=pytest.mark.mariadb),
     pytest.param(in_spark, 4, 250, True, id="spark", marks=pytest.mark.spark),
 ]
 
@@ -285,13 +310,14 @@ def test_values_of_other_types_count_as_what_is_written_for_them(load, request):
             {"name": AGE, "type": "integer", **AGES[0]},
             {"name": WAGE, "type": "number", **WAGES[0]},
             {"name": SEX, **named, "categories": ["none", "2020-01-31", "1999-12-01"]},
-            {"name": TOWN, **named, "categories": ["none", "true", "false"]},
+            {"name": TOWN, **named, "categories": ["none", "true", "false", "1", "0"]},
             {"name": CODE, "type": "number", **WAGES[0]},
         ],
         "unit": UNITS[2],
         "neighbours": "add_remove",
     }
-    writes = {type(None): lambda _: None, bool: lambda each: str(each).lower()}
+    # A truth of MariaDB is a whole number.
+    writes = {type(None): lambda _: None, bool: lambda each: str(int(each) if load is in_mariadb else each).lower()}
     rows = [{name: writes.get(type(each), str)(each) for name, each in row.items()} for row in typed]
     counts, reference = TableCounts(load(typed, request), Schema.from_json(schema)), Reference(schema, rows)
     check(counts, reference, "typed", texts=(SEX, TOWN))

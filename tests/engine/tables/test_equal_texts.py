@@ -67,3 +67,20 @@ def test_each_text_is_a_category_of_its_own_whatever_plain_spaces_are_around_it(
     assert counts.marginal(("word",)).tolist() == [len(AROUND)] * len(named) + [0] * len(more) + [others]
     texts = counts.texts("word")
     assert dict(zip(texts.texts.tolist(), texts.counts.tolist(), strict=True)) == dict.fromkeys(APART, len(AROUND))
+
+
+@EACH_ENGINE
+def test_long_texts_that_begin_alike_are_others_and_their_rows_stay_together(load, request):
+    """Their order is by more than their first bytes. Spaces within are no spaces around."""
+    begins = ["é" * 3000, "a" + " " * 200_000]
+    ids = [f"{begin}{end}" for begin in begins for end in "abcde"]
+    # Of each person one row after the other, so that rows of one that are kept apart would be counted apart.
+    rows = [{"id": f" {each}\t", "any": f"{each[::-1]} "} for _ in range(6) for each in ids]
+    any_ = {"name": "any", "type": "categorical", "categories": [ids[0][::-1], "y"], "outside": "y"}
+    unit = {"kind": "person", "id": "id", "max_rows": 2}
+    schema = Schema.from_json({"version": 1, "columns": [any_], "unit": unit, "neighbours": "add_remove"})
+    counts = TableCounts(load(rows, request), schema)
+    assert counts.marginal(("any",)).tolist() == [2, 2 * (len(ids) - 1)]
+    texts = counts.texts("any")
+    assert dict(zip(texts.texts.tolist(), texts.counts.tolist(), strict=True)) == {each[::-1]: 2 for each in ids}
+    assert len(texts.texts) == len(ids)

@@ -386,7 +386,7 @@ HTTPS = "s3://key@clinic/ward?endpoint=https://store.example.org"
         (HTTPS.replace("clinic", "Clinic"), "must be s3://KEY@BUCKET/PREFIX"),
         (HTTPS.replace("clinic", "clinic:80"), "must be s3://KEY@BUCKET/PREFIX"),
         (f"{HTTPS}#stays.parquet", "must name no table"),
-        ("mysql://reader@db.example.org/clinic", "must be file:///FOLDER or postgresql://"),
+        ("oracle://reader@db.example.org/clinic", "must be file:///FOLDER or postgresql://"),
     ],
 )
 def test_an_address_names_one_endpoint_and_holds_no_secret(settings, address, says):
@@ -404,4 +404,4 @@ def test_a_kind_says_everything_and_no_place_of_another_kind_is_read(opens_table
     assert set(addresses._FAULTS) == files
     for refused in (open_table, catalogue.tables, catalogue.columns, lambda each: reading._network(each)):
         with pytest.raises(InvalidInput, match="must be a file"):
-            refused("mysql://reader@db/clinic#patients")
+            refused("oracle://reader@db/clinic#patients")
