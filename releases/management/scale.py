@@ -6,6 +6,7 @@ import csv
 import shutil
 import socket
 import time
+import warnings
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -109,7 +110,10 @@ def load_into_spark(source: Path, schema: Schema, *, folder: Path, port: int) ->
 
 def run_in_spark(port: int, *statements: str) -> None:
     """As whoever owns the tables does it."""
-    from pyspark.sql.connect.session import SparkSession
+    with warnings.catch_warnings():
+        # About a version of pandas, which is not used.
+        warnings.simplefilter("ignore")
+        from pyspark.sql.connect.session import SparkSession
 
     session = SparkSession(f"sc://127.0.0.1:{port}/;user_id=owner")
     try:

@@ -259,6 +259,7 @@ def test_the_command_line_releases_from_a_table_of_spark(lake, spark_clinic, com
         ("sc://lake.example.org?use_ssl=false", "must be sc://HOST:PORT?use_ssl=true"),
         ("sc://lake.example.org/;use_ssl=true;token=hush", "must be sc://HOST:PORT?use_ssl=true"),
         ("sc://lake.example.org?use_ssl=true&token=hush", "must be sc://HOST:PORT?use_ssl=true"),
+        ("sc://lake.example.org;token=hush?use_ssl=true", "must be sc://HOST:PORT?use_ssl=true"),
         ("sc://reader:hush@lake.example.org?use_ssl=true", "must have no password"),
     ],
 )

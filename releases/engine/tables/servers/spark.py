@@ -47,6 +47,9 @@ _RETRIES, _LONGEST_PAUSE = 3, 1000
 _SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
+    # Else files that are gone by the time they are read would be left out, and the rows of no moment counted.
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.session.timeZone": "UTC",
 }
 #: What can make two servers of one version count otherwise.
@@ -217,7 +220,9 @@ def _options(url: str) -> dict[str, str]:
 def _is_of_form(parts: SplitResult) -> bool:
     """Whoever signs in is let in by a token, which nobody on the way may read."""
     is_encrypted = parts.query == f"{_ENCRYPTED}=true"
-    return bool(parts.hostname and not parts.path and (is_encrypted or not (parts.query or parts.username)))
+    # Spark itself would take what stands behind a semicolon for a parameter.
+    is_host = re.fullmatch("[a-z0-9.:-]+", parts.hostname or "") is not None
+    return is_host and not parts.path and (is_encrypted or not (parts.query or parts.username))
 
 
 def _errors() -> tuple[type[Exception], ...]:
