@@ -244,7 +244,7 @@ def _asked(url: str) -> Iterator[RemoteSession]:
 
 SPARK = Database(
     scheme="sc",
-    title="Spark server",
+    title="database",
     form=f"sc://HOST:PORT?{_ENCRYPTED}=true, with or without USER@",
     options=(_ENCRYPTED,),
     has_network=True,
