@@ -23,7 +23,7 @@ from releases.management.commands import demo
 from releases.models import Budget, EntryKind, ReleaseState
 from tests.conftest import POSTGRES_URL
 
-pytestmark = [pytest.mark.postgres, pytest.mark.spark]
+pytestmark = [pytest.mark.postgres, pytest.mark.spark, pytest.mark.slow]
 
 DECLARED = json.loads(demo.SAMPLE.with_suffix(".json").read_text())
 PASSWORD = "of the demo"
