@@ -251,7 +251,9 @@ class Command(BaseCommand):
         releases = []
         for name, address in sources.items():
             if not RegisteredConnection.objects.filter(name=name).exists():
-                services.connections.register_connection(name=name, address=address, by=reviewer, reads_only=True)
+                services.connections.register_connection(
+                    name=name, address=address, by=reviewer, reads_only=name == SPARK
+                )
             location = f"connection://{name}#{scale.TABLE}"
             dataset = Dataset.objects.filter(owner=curator, location=location).order_by("created_at").first()
             if dataset is None:

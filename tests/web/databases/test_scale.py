@@ -20,7 +20,7 @@ from releases.engine.tables import query
 from releases.engine.tables.query import TableCounts, open_table
 from releases.management import scale
 from releases.management.commands import demo
-from releases.models import Budget, EntryKind, ReleaseState
+from releases.models import Budget, EntryKind, RegisteredConnection, ReleaseState
 from tests.conftest import POSTGRES_URL
 
 pytestmark = [pytest.mark.postgres, pytest.mark.spark, pytest.mark.slow]
@@ -86,6 +86,8 @@ def test_the_demo_releases_from_both_by_one_budget_and_the_receipts_name_them(so
     curator, reviewer = (User.objects.get(username=each) for each in ("curator", "reviewer"))
     survey = command._submit(curator, reviewer)[0].dataset
     releases = command._submit_from(sources, survey, curator, reviewer)
+    confirmed = RegisteredConnection.objects.order_by("name").values_list("name", "reads_only")
+    assert list(confirmed) == [(demo.POSTGRESQL, False), (demo.SPARK, True)]
     assert [each.pk for each in command._submit_from(sources, survey, curator, reviewer)] == [e.pk for e in releases]
     for release, name in zip(releases, sources, strict=True):
         assert services.execution.execute_release(release_id=release.pk)
