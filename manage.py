@@ -48,6 +48,7 @@ WANTED = {
         "cyclonedx_py",
         "sphinx",
         "pyspark",
+        "grpc_status",
         "pymysql",
         "polars",
         "moto",

@@ -256,9 +256,12 @@ READER_MEMORY_BYTES = (
 #: or the file that CONNECTION_NAME_PASSWORD_FILE names, or as a file of this folder (docs/how-to/databases.md).
 CONNECTIONS = {name: env.str(f"CONNECTION_{name.upper()}") for name in env.list("CONNECTIONS", default=[])}
 SECRETS_DIR = env.str("SECRETS_DIR", default="")
+#: Those of them whose servers cannot be asked whether who signs in can only read, where whoever runs this site has seen
+#: to it.
+CONNECTIONS_READ_ONLY = env.list("CONNECTIONS_READ_ONLY", default=[])
 #: Below these, administrators may register folders of Parquet files on the site.
 CONNECTABLE_FOLDERS = env.list("CONNECTABLE_FOLDERS", default=[])
-#: Hosts of storage that is reached without encryption, beside this machine.
+#: Hosts of storage and of Spark servers that are reached without encryption, beside this machine.
 CONNECTABLE_HTTP_HOSTS = env.list("CONNECTABLE_HTTP_HOSTS", default=[])
 UPLOAD_CAP_BYTES = env.int("UPLOAD_CAP_MB", default=1024) * 2**20
 #: What a table may come to once it is read: a Parquet file of some kilobytes can hold billions of the same value.

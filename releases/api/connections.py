@@ -21,6 +21,7 @@ router = Router()
 class ConnectionIn(Schema):
     name: str
     address: str
+    reads_only: bool = False
 
 
 class TableIn(Schema):
@@ -42,10 +43,11 @@ def list_connections(request: HttpRequest) -> Any:
 
 @router.post("/connections", response={201: Any})
 def register_connection(request: HttpRequest, asked: ConnectionIn) -> Any:
-    """Register a database, as `postgresql://ROLE@HOST/DATABASE`, or with `mariadb` or `mysql` in its place, a folder of
-    Parquet files, as `file:///FOLDER`, or storage, as `s3://KEY@BUCKET/PREFIX?endpoint=https://HOST`. The address holds
-    no password. For administrators."""
-    made = services.connections.register_connection(name=asked.name, address=asked.address, by=signed_in(request))
+    """Register a database, as `postgresql://ROLE@HOST/DATABASE`, or with `mariadb` or `mysql` in its place, a Spark
+    server, as `sc://HOST:PORT?use_ssl=true`, a folder of Parquet files, as `file:///FOLDER`, or storage, as
+    `s3://KEY@BUCKET/PREFIX?endpoint=https://HOST`. The address holds no password. Spark cannot be asked what this site
+    may do there: with `reads_only` you confirm that it can only read. For administrators."""
+    made = services.connections.register_connection(**asked.dict(), by=signed_in(request))
     return Status(201, _connection(made))
 
 
@@ -98,6 +100,7 @@ def _connection(each: Connection) -> dict[str, Any]:
         "address": each.shown_address,
         "why_not": each.fault,
         "password": each.password_place or None,
+        "reads_only": each.reads_only,
         "registered_by": str(row.registered_by) if row is not None else None,
         "registered_at": row.registered_at.isoformat() if row is not None else None,
         "server_version": row.server_version if row is not None else None,

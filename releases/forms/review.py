@@ -171,6 +171,12 @@ class ConnectionForm(forms.Form):
         error_messages=missing("Address: nothing was typed. Say where the tables are."),
     )
 
+    reads_only = forms.BooleanField(
+        label="I have seen to it that this site can only read there",
+        required=False,
+        help_text="Needed for Spark, which cannot be asked. It is kept in the audit log under your name.",
+    )
+
     def clean(self) -> dict[str, Any]:
         given = super().clean() or {}
         name, address = given.get("name", ""), given.get("address", "")

@@ -21,6 +21,8 @@ class RegisteredConnection(models.Model):
     #: empty of a folder, whose files this program counts itself.
     server_version = models.TextField(blank=True)
     software = models.CharField(max_length=200)
+    #: Who registered it has said that whoever signs in can only read: the server cannot be asked.
+    reads_only = models.BooleanField(default=False)
 
     class Meta:
         verbose_name = "connection"

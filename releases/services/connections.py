@@ -31,10 +31,11 @@ from django.conf import settings
 from django.db import transaction
 
 from releases.engine.errors import EngineError, InvalidInput
-from releases.engine.tables.databases import Database
+from releases.engine.tables.databases import NOT_SAID, Database
 from releases.engine.tables.facts import SERVER
 from releases.engine.tables.places import FOLDER, STORAGE
 from releases.engine.tables.registry import kind_of
+from releases.engine.tables.servers.spark import SPARK, with_checked
 from releases.ledger import audit_log
 from releases.models import AuditAction, Dataset, Fingerprint, LedgerEntry, RegisteredConnection
 from releases.models.role_rules import check_may_administer, check_may_upload
@@ -119,7 +120,22 @@ class Connection:
         """Where the counts read one of its tables, with the password."""
         if kind_of(self.address) is FOLDER:
             return f"{self.address.removeprefix('file://')}/{table}"
-        return f"{self.url}#{table}"
+        return f"{self._checked_url}#{table}"
+
+    @property
+    def reads_only(self) -> bool:
+        """Whether somebody has said that whoever signs in can only read, for a server that cannot be asked."""
+        if self.registered is None:
+            return self.name in settings.CONNECTIONS_READ_ONLY
+        return self.registered.reads_only
+
+    @property
+    def _checked_url(self) -> str:
+        """With the version for which the self test has passed, where it takes too long to be run for each question."""
+        row = self.registered
+        if kind_of(self.address) is not SPARK or row is None or row.software != _SOFTWARE or not row.server_version:
+            return self.url
+        return with_checked(self.url, row.server_version)
 
     @property
     def server(self) -> str:
@@ -191,12 +207,14 @@ def connection_named(name: str) -> Connection:
     return found
 
 
-def register_connection(*, name: str, address: str, by: User) -> Connection:
+def register_connection(*, name: str, address: str, by: User, reads_only: bool = False) -> Connection:
     """Let curators choose among the tables of a database, or the files of a folder. The database is asked first whether
     the role reads alone, and for the counts of the self test.
 
     Args:
         address: without a password.
+        reads_only: who registers it has seen to it that whoever signs in can only read. Asked for where the server
+            cannot say so.
 
     Raises:
         NotAllowed: who registers it is no administrator.
@@ -205,7 +223,7 @@ def register_connection(*, name: str, address: str, by: User) -> Connection:
     """
     check_may_administer(by, what="registering connections")
     _refuse_name(name)
-    row = RegisteredConnection(name=name, address=address, registered_by=by, software=_SOFTWARE)
+    row = RegisteredConnection(name=name, address=address, registered_by=by, software=_SOFTWARE, reads_only=reads_only)
     made = Connection(name=name, address=address, registered=row)
     if made.fault or len(address) > 500:
         raise InvalidInput("address", without_secrets(address), made.fault or "must have at most 500 characters")
@@ -217,7 +235,8 @@ def register_connection(*, name: str, address: str, by: User) -> Connection:
     with transaction.atomic():
         _refuse_name(name)
         row.save(force_insert=True)
-        audit_log.record(AuditAction.REGISTER_CONNECTION, actor=by, on=row, detail=address)
+        said = ", of which they have confirmed that it can only read" if reads_only else ""
+        audit_log.record(AuditAction.REGISTER_CONNECTION, actor=by, on=row, detail=f"{address}{said}")
     return made
 
 
@@ -277,9 +296,14 @@ def _listed_by(connection: Connection, *, checked: str) -> Tables:
     if any(name.endswith(f".{_OF_A_SITE}") for name in found.names):
         # By another name of its host than `fault_of` compares. The tables in it have budgets already.
         raise Unavailable(f"The database {connection.name} holds the ledger of such a site, so nothing of it is used.")
-    if found.faults:
+    if NOT_SAID in found.faults and not connection.reads_only:
         raise Unavailable(
-            f"The role by which this site signs in to {connection.name} {', and '.join(found.faults)}. It must be one "
+            f"{connection.name} cannot be asked what this site may do there. Whoever signs in must be able to read "
+            f"tables and to do nothing else: see to that, and then confirm it."
+        )
+    if faults := [each for each in found.faults if each != NOT_SAID]:
+        raise Unavailable(
+            f"The role by which this site signs in to {connection.name} {', and '.join(faults)}. It must be one "
             f"that reads tables and can do nothing else. An administrator of the database can change that."
         )
     return found

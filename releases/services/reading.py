@@ -22,6 +22,7 @@ from django.conf import settings
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.facts import UnreadableTable
 from releases.engine.tables.registry import kind_of
+from releases.engine.tables.servers.spark import SPARK
 from releases.storage.scratch import limits
 from releases.worker import runner
 
@@ -171,7 +172,7 @@ def tables_of_server(url: str, *, checked: str) -> Tables:
     """
     from releases.worker import jobs
 
-    found = _run(jobs.tables_of_server, seconds=settings.ANSWER_TIME_LIMIT, url=url, checked=checked, **_network(url))
+    found = _run(jobs.tables_of_server, seconds=_seconds_to_ask(url), url=url, checked=checked, **_network(url))
     return cast("Tables", found)
 
 
@@ -189,7 +190,7 @@ def columns_of_server(location: str, *, is_checked: bool) -> dict[str, Column]:
 
     found = _run(
         jobs.columns_of_server,
-        seconds=settings.ANSWER_TIME_LIMIT,
+        seconds=_seconds_to_ask(location),
         location=location,
         is_checked=is_checked,
         **_network(location),
@@ -217,6 +218,11 @@ def _run(job: Callable[..., Any], **given: Any) -> Any:
 def _network(location: str) -> dict[str, bool]:
     """A registered database or storage is reached over the network; a file is not."""
     return {"has_network": kind_of(location).has_network}
+
+
+def _seconds_to_ask(location: str) -> int:
+    """Spark takes as long for the self test as a file for its reading, and is asked for it once a version."""
+    return int(settings.READ_TIME_LIMIT if kind_of(location) is SPARK else settings.ANSWER_TIME_LIMIT)
 
 
 def _seconds_of_run() -> float:

@@ -83,7 +83,7 @@ def checked(dataset: Dataset, *, rehash: bool = True) -> StoredTable:
     if dataset.is_in_database:
         location = connections.opened(dataset, asks_catalogue=rehash)
         match kind_of(location).snapshot:
-            case Snapshot.TRANSACTION:
+            case Snapshot.TRANSACTION | Snapshot.SET_ASIDE:
                 return StoredTable(location=location, signature=None)
             case Snapshot.OBJECT:
                 return StoredTable(location=location, signature=connections.version_before(dataset, location))

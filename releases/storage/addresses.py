@@ -15,6 +15,7 @@ from releases.engine.errors import InvalidInput
 from releases.engine.tables.databases import Database
 from releases.engine.tables.places import FOLDER, STORAGE, USUAL_REGION, Secret
 from releases.engine.tables.registry import KINDS, WITHOUT_SESSION, kind_of
+from releases.engine.tables.servers.spark import SPARK
 
 
 def fault_of_name(name: str) -> str:
@@ -33,7 +34,7 @@ def fault_of_registered(address: str) -> str:
             return ""
         allowed = ", ".join(settings.CONNECTABLE_FOLDERS) or "none"
         return f"must be one of the folders that the setting CONNECTABLE_FOLDERS allows, or below one; it has {allowed}"
-    if isinstance(kind, Database) and kind.secret is not Secret.NONE and not kind.guard:
+    if isinstance(kind, Database) and needs_secret(address) and not kind.guard:
         return "is of a kind whose servers read the password, so only the settings may name it"
     return "must name one host" if "," in (parts.hostname or "") else ""
 
@@ -58,7 +59,8 @@ def without_secrets(address: str) -> str:
     if "?" in signs_in:
         # Which of the two signs belongs to a password cannot be said.
         where = ""
-    where, mark, options = where.partition("?")
+    # Spark writes its parameters, a token among them, behind semicolons.
+    where, mark, options = where.partition(";")[0].partition("?")
     harmless = KINDS[scheme].options if scheme in KINDS else ()
     kept = "&".join(each for each in options.split("&") if each.startswith(harmless))
     role = re.split("[:/?@]", signs_in)[0]
@@ -139,6 +141,8 @@ def _fault_of_database(kind: Database, parts: SplitResult) -> str:
         return f"must have no parameter{allowed}; it has {', '.join(others)}"
     if not kind.is_installed:
         return f"needs the package {kind.driver}, which is not installed here"
+    if kind is SPARK and not parts.query and not _may_be_plain(str(parts.hostname)):
+        return "must end with ?use_ssl=true; the setting CONNECTABLE_HTTP_HOSTS names no such host"
     site = settings.DATABASES["default"]
     own_place = (site.get("HOST"), int(site.get("PORT") or 5432), site.get("NAME"))
     its_place = (parts.hostname, parts.port or kind.port, parts.path[1:])
@@ -168,9 +172,13 @@ def _fault_of_endpoint(endpoint: str) -> str:
     scheme, host, port = found.groups()
     if port is not None and int(port[1:]) not in range(1, 1 << 16):
         return "must have an endpoint whose port is at most 65535"
-    if scheme == "https" or host in settings.CONNECTABLE_HTTP_HOSTS or _is_this_machine(host):
+    if scheme == "https" or _may_be_plain(host):
         return ""
     return "must have an endpoint by https; the setting CONNECTABLE_HTTP_HOSTS names no such host for http"
+
+
+def _may_be_plain(host: str) -> bool:
+    return host in settings.CONNECTABLE_HTTP_HOSTS or _is_this_machine(host)
 
 
 def _is_this_machine(host: str) -> bool:

@@ -6,7 +6,8 @@ step and the share done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -24,8 +25,9 @@ from releases.engine.tables.databases import Column, Database
 from releases.engine.tables.facts import FileFacts
 from releases.engine.tables.files import ingest
 from releases.engine.tables.files.limits import TableLimits
-from releases.engine.tables.query import TableCounts, check_server, open_table
+from releases.engine.tables.query import TableCounts, check_server, names_read, open_table
 from releases.engine.tables.registry import kind_of
+from releases.engine.tables.servers.spark import RemoteTable
 from releases.engine.workload.queries import Count
 
 Report: TypeAlias = Callable[[str, float], None]
@@ -70,18 +72,21 @@ def release(
     *, plan: Plan, location: str, limits: Limits, report: Report | None = None
 ) -> tuple[Result, Records | None]:
     """Run a charged plan."""
-    made = run_release(plan, _counts(plan.schema, location, limits), rng=OperatingSystemRandomness(), progress=report)
+    with _counts(plan.schema, location, limits) as counts:
+        made = run_release(plan, counts, rng=OperatingSystemRandomness(), progress=report)
     return made.result, made.records
 
 
 def opened_session(*, plan: OnlinePlan, location: str, limits: Limits) -> Session:
     """Open a charged session."""
-    return plan.open(_counts(plan.schema, location, limits), rng=OperatingSystemRandomness())
+    with _counts(plan.schema, location, limits) as counts:
+        return plan.open(counts, rng=OperatingSystemRandomness())
 
 
 def count(*, schema: Schema, question: Count, location: str, limits: Limits) -> int:
     """The exact count that a session asks for."""
-    return ExactCounts(_counts(schema, location, limits))(question)
+    with _counts(schema, location, limits) as counts:
+        return ExactCounts(counts)(question)
 
 
 def tables_of_server(
@@ -127,8 +132,15 @@ def _check_server(url: str) -> None:
             check_server(url)
 
 
-def _counts(schema: Schema, location: str, limits: Limits) -> TableCounts:
-    return TableCounts(open_table(location, limits=limits), schema, folder=limits.temp_folder)
+@contextmanager
+def _counts(schema: Schema, location: str, limits: Limits) -> Iterator[TableCounts]:
+    table = open_table(location, limits=limits, names=names_read(schema))
+    try:
+        yield TableCounts(table, schema, folder=limits.temp_folder)
+    finally:
+        # Other servers end a session with its process.
+        if isinstance(table, RemoteTable):
+            table.close()
 
 
 #: By the name by which a process is told what to do; no other function can be named.

@@ -21,6 +21,8 @@ from releases.engine.tables.sources import Session, Source
 SECONDS = 10
 #: Names that the list of tables can hold; of more, those that come first.
 MOST_TABLES = 2_000
+#: Of `rights`, where a database cannot be asked: an administrator has to say that the role reads alone.
+NOT_SAID = "may do more than read, for all that the server can say"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

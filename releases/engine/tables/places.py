@@ -16,6 +16,7 @@ class Snapshot(Enum):
     TRANSACTION = "the server reads all of them in one transaction"
     FILE = "the file looks the same before and after"
     OBJECT = "the storage names the same version before and after"
+    SET_ASIDE = "the server reads the columns once, and all counts are of what it has kept of them"
 
 
 class Secret(Enum):

@@ -16,7 +16,8 @@ Nothing is inferred from rows, and no row can make a statement fail. The rules a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -45,17 +46,19 @@ from releases.engine.tables.number import PLAIN, numbers, typed_numbers
 from releases.engine.tables.places import FOLDER, STORAGE
 from releases.engine.tables.registry import kind_of
 from releases.engine.tables.self_test import refuse_unless_right
+from releases.engine.tables.servers.spark import SPARK, RemoteSession, RemoteTable
 from releases.engine.tables.sources import FileTable, Source
 from releases.engine.tables.storage import ObjectTable
 from releases.engine.tables.text import text_of, texts
 from releases.engine.tables.typed import read_by_type
 
 
-def open_table(location: str, *, limits: Limits | None = None) -> Source:
+def open_table(location: str, *, limits: Limits | None = None, names: Collection[str] | None = None) -> Source:
     """Open a table: by the path of a Parquet file, or by an address of a kind of `registry` and ``#table``.
 
     Args:
         limits: of the embedded database that reads a file; None for its own.
+        names: of the columns that will be read; None for all.
 
     Raises:
         InvalidInput: the location is of no kind that is known, or names no table.
@@ -71,9 +74,22 @@ def open_table(location: str, *, limits: Limits | None = None) -> Source:
         raise InvalidInput("table", url.rpartition("@")[2] or "URL", "must end with #table_name")
     if kind is STORAGE:
         return ObjectTable(location, limits=limits)
+    if kind is SPARK:
+        return _set_aside(RemoteTable(location, names=names))
     assert isinstance(kind, Database)
     table = kind.table(url, name)
     refuse_unless_right(table, TableCounts)
+    return table
+
+
+def _set_aside(table: RemoteTable) -> RemoteTable:
+    try:
+        if not table.is_checked:
+            refuse_unless_right(table, TableCounts)
+        table.set_aside()
+    except BaseException:
+        table.close()
+        raise
     return table
 
 
@@ -86,7 +102,13 @@ def check_server(url: str) -> None:
     """
     kind = kind_of(url)
     assert isinstance(kind, Database)
-    refuse_unless_right(kind.session(url), TableCounts)
+    session = kind.session(url)
+    if not isinstance(session, RemoteSession):
+        refuse_unless_right(session, TableCounts)
+        return
+    with closing(session):
+        if not session.is_checked:
+            refuse_unless_right(session, TableCounts)
 
 
 @dataclass(frozen=True)
@@ -231,6 +253,12 @@ class TableCounts:
         if not batches:
             return [np.zeros(0, dtype=np.int64) for _ in range(columns)]
         return [np.concatenate(each) for each in zip(*batches, strict=True)]
+
+
+def names_read(schema: Schema) -> set[str]:
+    """The columns of a table that are read under a schema."""
+    found = {each.name for each in columns_read(schema.universe).values()}
+    return found if schema.unit.id_column is None else found | {schema.unit.id_column}
 
 
 def check_columns(columns: tuple[str, ...], schema: Schema) -> None:

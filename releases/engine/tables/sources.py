@@ -116,25 +116,16 @@ class FileTable(EmbeddedTable):
         return exp.Table(this=exp.Anonymous(this="READ_PARQUET", expressions=[exp.Literal.string(self._path)]))
 
 
-class SparkTable:
-    """A table or view of a Spark session."""
+class SparkSession:
+    """A session of Spark."""
 
     dialect = Spark()
     is_here = False
     number_form = PLAIN
 
-    def __init__(self, session: Any, name: str) -> None:
+    def __init__(self, session: Any) -> None:
         refuse_unless_confined()
         self._session = session
-        self._names = name.split(".")
-        described = session.table(self.dialect.sql(self.relation))
-        self.columns = tuple(described.columns)
-        self.types = of_spark(described.dtypes)
-
-    @property
-    def relation(self) -> exp.Expr:
-        *above, table = self._names
-        return exp.table_(table, db=above[-1] if above else None, catalog=above[0] if above[1:] else None, quoted=True)
 
     def batches(self, statement: exp.Expr, parameters: Sequence[list[str]]) -> Iterator[tuple[NDArray[Any], ...]]:
         assert not parameters
@@ -146,6 +137,27 @@ class SparkTable:
                 rows = []
         if rows:
             yield arrays(rows)
+
+
+class SparkTable(SparkSession):
+    """A table or view of a Spark session."""
+
+    def __init__(self, session: Any, name: str) -> None:
+        super().__init__(session)
+        self._name = name
+        described = session.table(self.dialect.sql(self.relation))
+        self.columns = tuple(described.columns)
+        self.types = of_spark(described.dtypes)
+
+    @property
+    def relation(self) -> exp.Expr:
+        return named_in_spark(self._name)
+
+
+def named_in_spark(name: str) -> exp.Table:
+    """A table by its name, with those above it before points."""
+    *above, table = name.split(".")
+    return exp.table_(table, db=above[-1] if above else None, catalog=above[0] if above[1:] else None, quoted=True)
 
 
 def arrays(rows: Sequence[Sequence[Any]]) -> tuple[NDArray[Any], ...]:

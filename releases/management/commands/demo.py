@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib.auth.models import Group, User
@@ -24,9 +25,10 @@ from releases import services
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import mechanism
+from releases.management import scale
 from releases.management.database import ensure_database
 from releases.management.processes import Child, free_address, start_site, start_worker, wait_until_answers
-from releases.models import AuditAction, AuditEvent, Dataset, Release, ReleaseState, Role
+from releases.models import AuditAction, AuditEvent, Dataset, RegisteredConnection, Release, ReleaseState, Role
 from releases.publication import files
 
 SAMPLE = Path(__file__).resolve().parents[2] / "samples" / "health_insurance.csv"
@@ -38,6 +40,9 @@ ACCOUNTS = ("curator", "analyst", "reviewer")
 EARLY_SECONDS = 20
 MAX_EARLY_ENDS = 3
 MECHANISMS = ("laplace-queries", "laplace-histogram", "pmw")
+#: Of --scale: what the two databases are called on the site.
+POSTGRESQL, SPARK = "survey_postgresql", "survey_spark"
+SPARK_PORT = 15002
 
 
 def _port(typed: str) -> int:
@@ -101,10 +106,21 @@ class _Kept:
 
 
 class Command(BaseCommand):
-    help = "Release the sample survey through a real worker and leave the site running; --exit stops after it."
+    help = (
+        "Release the sample survey through a real worker and leave the site running; --exit stops after it. With "
+        "--scale the survey is loaded into PostgreSQL and Spark too and released from there, which needs a PostgreSQL "
+        "server, Java 17 and the packages of dpweb[spark]."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--exit", action="store_true", help="stop after the releases")
+        parser.add_argument("--scale", action="store_true", help="release the survey from PostgreSQL and Spark too")
+        parser.add_argument(
+            "--postgres",
+            metavar="URL",
+            default="postgresql://postgres@127.0.0.1:5432/postgres",
+            help="with --scale: a database whose role may make a database and a role for the survey",
+        )
         parser.add_argument("--port", type=_port, help="of the site; by default the first free one from 8000 on")
 
     def handle(self, **options: Any) -> None:
@@ -112,11 +128,12 @@ class Command(BaseCommand):
         address = free_address() if options["port"] is None else _address_at(options["port"])
         ensure_database()
         log_folder = settings.DATA_DIR / "log"
+        children: list[_Kept] = []
         if settings.EMAIL_BACKEND.endswith("console.EmailBackend"):
             # Nobody has set up a server for them: beside the logs, not between the lines of this command.
             settings.EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
             settings.EMAIL_FILE_PATH = log_folder / "mail"
-        children: list[_Kept] = []
+        databases: list[Child] = []
         # Whoever ends this command ends what it started.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
@@ -124,6 +141,7 @@ class Command(BaseCommand):
             environment = {"SITE_ADDRESS": os.environ.get("SITE_ADDRESS", f"http://{address}")}
             # Its people are invented, and nobody should have to fetch a telephone to look around.
             environment["REQUIRE_SECOND_FACTOR"] = os.environ.get("REQUIRE_SECOND_FACTOR", "")
+            sources = self._start_databases(options["postgres"], log_folder, databases) if options["scale"] else {}
             worker = partial(start_worker, log_folder=log_folder, environment=environment)
             site = partial(start_site, address, log_folder=log_folder, environment=environment)
             for name, start in (
@@ -133,10 +151,12 @@ class Command(BaseCommand):
             ):
                 children.append(_Kept(name, start, say=self.stdout.write))
             passwords = self._make_accounts()
-            releases = self._submit(User.objects.get(username="curator"), User.objects.get(username="reviewer"))
+            curator, reviewer = User.objects.get(username="curator"), User.objects.get(username="reviewer")
+            releases = self._submit(curator, reviewer)
+            releases += self._submit_from(sources, releases[0].dataset, curator, reviewer)
             self._wait(releases, children)
             self._print_table(releases)
-            self._make_public(releases[-1])
+            self._make_public(releases[len(MECHANISMS) - 1])
             if not wait_until_answers(address, children[1].child):
                 raise CommandError(f"The site did not start; see {children[1].child.log}.")
             if options["exit"]:
@@ -151,6 +171,8 @@ class Command(BaseCommand):
         finally:
             for child in reversed(children):
                 child.stop()
+            for database in databases:
+                database.stop()
 
     def _make_accounts(self) -> dict[str, str]:
         """Curator, analyst and reviewer. Their passwords are random, and the same at every start."""
@@ -202,6 +224,49 @@ class Command(BaseCommand):
             dataset.refresh_from_db()
         return [self._release(dataset, name, curator) for name in MECHANISMS]
 
+    def _start_databases(self, server: str, log_folder: Path, started: list[Child]) -> dict[str, str]:
+        """The survey in PostgreSQL and in Spark: the address of each, by its name.
+
+        Raises:
+            CommandError: one of them is missing.
+        """
+        schema = Schema.from_json(json.loads(SAMPLE.with_suffix(".json").read_text()))
+        kept = RegisteredConnection.objects.filter(name=SPARK).first()
+        port = urlsplit(kept.address).port if kept is not None else None
+        address = free_address(SPARK_PORT) if port is None else _address_at(port)
+        port, folder = int(address.rpartition(":")[2]), settings.DATA_DIR / "spark"
+        # The worker and the site, which are started later, have it from this process.
+        password = os.environ[f"CONNECTION_{POSTGRESQL.upper()}_PASSWORD"] = secrets.token_urlsafe(12)
+        try:
+            scale.refuse_without_spark()
+            on_postgresql = scale.load_into_postgresql(SAMPLE, schema, server=server, password=password)
+            started.append(scale.start_spark(folder, port=port, log_folder=log_folder))
+            on_spark = scale.load_into_spark(SAMPLE, schema, folder=folder / "people", port=port)
+        except scale.Missing as error:
+            raise CommandError(f"--scale: {error}") from None
+        return {POSTGRESQL: on_postgresql, SPARK: on_spark}
+
+    def _submit_from(self, sources: dict[str, str], survey: Dataset, curator: User, reviewer: User) -> list[Release]:
+        """A release from each database. All hold the people of the survey, who have one budget."""
+        releases = []
+        for name, address in sources.items():
+            if not RegisteredConnection.objects.filter(name=name).exists():
+                services.connections.register_connection(
+                    name=name, address=address, by=reviewer, reads_only=name == SPARK
+                )
+            location = f"connection://{name}#{scale.TABLE}"
+            dataset = Dataset.objects.filter(owner=curator, location=location).order_by("created_at").first()
+            if dataset is None:
+                listed = services.connections.tables_of(services.connections.connection_named(name))
+                dataset = services.connections.register_table(
+                    owner=curator, title=f"{TITLE}, {name}", listed=listed, table=scale.TABLE
+                )
+                services.datasets.declare_universe(dataset=dataset, columns=survey.declared or [])
+                services.datasets.join_population(dataset=dataset, other=survey, by=curator)
+                dataset.refresh_from_db()
+            releases.append(self._release(dataset, MECHANISMS[0], curator))
+        return releases
+
     def _release(self, dataset: Dataset, mechanism_name: str, curator: User) -> Release:
         title = f"All two-way tables: {mechanism(mechanism_name).title}"
         begun = dataset.releases.filter(mechanism=mechanism_name, title__startswith="All two-way tables")
@@ -233,8 +298,8 @@ class Command(BaseCommand):
             time.sleep(0.3)
 
     def _print_table(self, releases: list[Release]) -> None:
-        line = "{:20} {:>16} {:>9} {:>15}"
-        self.stdout.write(line.format("mechanism", "bound (95%), all", "epsilon", "synthetic rows"))
+        line = "{:20} {:>16} {:>9} {:>15}  {}"
+        self.stdout.write(line.format("mechanism", "bound (95%), all", "epsilon", "synthetic rows", "source").rstrip())
         for release in releases:
             if release.status is not ReleaseState.PUBLISHED or release.result is None:
                 raise CommandError(f"{release.title} is {release.state}: {release.status.meaning}")
@@ -245,6 +310,7 @@ class Command(BaseCommand):
                     f"{receipt['bound']['alpha']:,.0f} rows",
                     receipt["cost"]["pure"]["epsilon"],
                     f"{receipt['synthetic_rows']:,}",
+                    receipt.get("source", {}).get("database", "the file"),
                 )
             )
         for release in releases:

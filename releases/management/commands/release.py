@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 import uuid
@@ -88,9 +89,9 @@ class Command(BaseCommand):
         parser.add_argument("--list", action="store_true", help="name the mechanisms and stop")
         parser.add_argument(
             "--table",
-            help="file with a table; or CONNECTION#SCHEMA.TABLE, with the name of a connection of the site or, as "
-            "postgresql://ROLE@HOST/DATABASE#SCHEMA.TABLE, its address; of MariaDB and MySQL without the schema, as "
-            "mariadb://ROLE@HOST/DATABASE#TABLE; in a folder or storage CONNECTION#FILE, "
+            help="file with a table; or CONNECTION#SCHEMA.TABLE, with the name of a connection of the site or its "
+            "address, as postgresql://ROLE@HOST/DATABASE#SCHEMA.TABLE or spark://HOST:PORT#SCHEMA.TABLE; of MariaDB and "
+            "MySQL without the schema, as mariadb://ROLE@HOST/DATABASE#TABLE; in a folder or storage CONNECTION#FILE, "
             "file:///FOLDER#FILE or s3://KEY@BUCKET/PREFIX?endpoint=https://HOST#FILE",
         )
         for name, text in FACTS.items():
@@ -295,7 +296,8 @@ def find_or_ingest(table: Path, *, owner: User, facts: FileFacts) -> Dataset:
 
 def connection_of(table: str) -> Connection:
     """The connection of the site that a table is named by, or whose address it begins with."""
-    address = table.partition("#")[0]
+    # Spark is called so in many places. What is meant is its Spark Connect, and never the master of a cluster.
+    address = re.sub("^spark://", "sc://", table.partition("#")[0])
     found = services.connections.connections()
     named = {each.address: each for each in found} | {each.name: each for each in found}
     if address not in named:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import uuid
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import psycopg
@@ -14,6 +16,8 @@ from django.core.management import call_command
 from releases import services
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import PrivacyUnit
+from releases.management import scale
+from releases.management.processes import free_address
 from releases.publication import files
 from tests.web.conftest import COLUMNS, write_json
 from tests.web.steps import ask_for, protect
@@ -139,3 +143,37 @@ def counted(release):
 def counted_in(folder):
     with (folder / "answers.csv").open() as lines:
         return {row["sex"]: round(float(row["estimate"])) for row in csv.DictReader(lines)}
+
+
+class SparkClinic:
+    """A Spark server with the same patients, and what its owner can do there."""
+
+    def __init__(self, port: int, folder: Path) -> None:
+        self.port, self.folder, self.schema = port, folder, f"ward_{uuid.uuid4().hex[:8]}"
+        self.address, self.patients = f"sc://127.0.0.1:{port}", f"{self.schema}.patients"
+
+    def run(self, *statements: str) -> None:
+        scale.run_in_spark(self.port, *(each.replace("ward.", f"{self.schema}.") for each in statements))
+
+
+@pytest.fixture(scope="session")
+def spark_server(tmp_path_factory):
+    """The port of a Spark Connect server of this machine."""
+    port = int(free_address(15_200 + 40 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])).rpartition(":")[2])
+    folder = tmp_path_factory.mktemp("spark")
+    started = scale.start_spark(folder, port=port, log_folder=folder)
+    yield port
+    started.stop()
+
+
+@pytest.fixture
+def spark_clinic(spark_server, tmp_path):
+    made = SparkClinic(spark_server, tmp_path / "warehouse")
+    rows = ", ".join(str((person, age, sex, "")) for person, age, sex in PATIENTS)
+    made.run(
+        f"CREATE DATABASE {made.schema} LOCATION '{made.folder}'",
+        "CREATE TABLE ward.patients (person STRING, age INT, sex STRING, note STRING) USING parquet",
+        f"INSERT INTO ward.patients VALUES {rows}",
+    )
+    yield made
+    made.run(f"DROP DATABASE {made.schema} CASCADE")
