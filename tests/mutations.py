@@ -349,6 +349,30 @@ a-session-that-never-ends in releases/engine/mechanisms/pmw/session.py
   -return self.rules.updates - self._used
   +return max(1, self.rules.updates - self._used)
   tests/engine/mechanisms/test_pmw_online.py::test_after_the_last_update_no_data_are_touched
+parts-that-are-not-left in releases/engine/mechanisms/live/noise.py
+  -if parts > self.parts_left:
+  +if parts > PARTS:
+  tests/engine/mechanisms/test_live_noise.py::test_what_is_left_answers_no_closer_and_a_refusal_touches_no_data
+noise-of-all-parts-on-each-answer in releases/engine/mechanisms/live/noise.py
+  -share = Fraction(parts, PARTS)
+  +share = Fraction(min(2 * parts, PARTS), PARTS)
+  tests/engine/mechanisms/test_live_noise.py::test_the_noise_of_all_answers_together_is_what_was_charged
+a-replaced-row-moves-one-cell-of-a-session in releases/engine/mechanisms/live/histogram.py
+  -l1_sensitivity=histogram_sensitivity(request.schema).l1
+  +l1_sensitivity=request.schema.rows_of_unit
+  tests/engine/mechanisms/test_live_noise.py::test_a_bought_histogram_answers_everything_without_the_table
+every-count-gets-all-of-beta in releases/engine/bounds/all_counts.py
+  -log(beta) - code_length(query, universe)
+  +log(beta)
+  tests/engine/bounds/test_all_counts.py::test_all_counts_keep_their_widths_at_once
+a-sequence-of-rhos-at-half in releases/engine/accounting/accountant.py
+  -return Forms(epsilon=None, rho=event.rho)
+  +return Forms(epsilon=None, rho=event.rho / 2)
+  tests/engine/mechanisms/test_live_noise.py::test_a_concentrated_event_costs_its_rho
+parts-that-nobody-remembers in releases/services/sessions.py
+  -parts=exchange.parts,
+  +parts=0,
+  tests/web/sessions/test_ways.py::test_what_is_closer_than_is_left_is_refused_and_stays_typed
 # Prices
 prices-rounded-down in releases/engine/arithmetic/rounding.py
   -return -((-value.numerator * scale) // value.denominator)

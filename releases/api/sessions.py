@@ -10,6 +10,7 @@ from ninja import Router, Schema, Status
 
 from releases import services
 from releases.api.answers import answer_of_plan, answer_of_release
+from releases.engine.domain.privacy import decimal_text
 from releases.engine.errors import InvalidInput
 from releases.models import Audience, Session
 from releases.permissions import get_dataset_for, get_own_session_for, get_session_for, signed_in
@@ -26,10 +27,12 @@ class SessionIn(Schema):
     options: dict[str, Any] = {}
     columns: list[str] = []
     title: str = ""
+    way: str = ""
 
 
 class QuestionIn(Schema):
     query: dict[str, Any]
+    within: int | None = None
 
 
 class AudienceIn(Schema):
@@ -49,6 +52,7 @@ def draft_session(request: HttpRequest, dataset_id: uuid.UUID, asked: SessionIn)
         beta=asked.beta,
         options=asked.options,
         columns=asked.columns,
+        way=asked.way,
     )
     plans = comparison.compared([services.releases.plan_of(release=release)], budget=dataset.budget)
     return Status(201, {**answer_of_release(request, release), "plans": [answer_of_plan(row) for row in plans]})
@@ -62,9 +66,14 @@ def show_session(request: HttpRequest, release_id: uuid.UUID) -> Any:
 
 @router.post("/sessions/{uuid:release_id}/questions")
 def ask_session(request: HttpRequest, release_id: uuid.UUID, asked: QuestionIn) -> Any:
-    """Ask how many rows meet a condition, as in the workload format. Asking costs nothing more."""
+    """Ask how many rows meet a condition, as in the workload format. Asking costs nothing more.
+
+    Say as `within` how many rows the answer may be off, where the session's own error is larger or smaller than needed.
+    """
     live = get_session_for(request, release_id)
-    answered = services.sessions.ask_session(session=live, query=asked.query, by=signed_in(request))
+    answered = services.sessions.ask_session(
+        session=live, query=asked.query, by=signed_in(request), within=asked.within
+    )
     return {
         "number": answered.sequence,
         "estimate": answered.exchange.estimate,
@@ -111,5 +120,6 @@ def _session(live: Session) -> dict[str, Any]:
         "questions_left": standing.questions_left,
         "updates": standing.updates,
         "updates_left": standing.updates_left,
+        "share_left": None if standing.share_left is None else decimal_text(standing.share_left, places=9),
         "over": standing.over,
     }

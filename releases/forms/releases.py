@@ -190,7 +190,7 @@ def wanted_error(typed: str) -> tuple[str, str, float | None]:
 class SessionForm(ChoiceForm):
     """What a live session may spend, and what it is planned for."""
 
-    field_order = ("title", "epsilon", "delta", "beta", "questions", "population", "updates", "columns")
+    field_order = ("title", "epsilon", "delta", "beta", "questions", "population", "way", "updates", "columns")
     title = forms.CharField(
         label="Title of the session",
         max_length=200,
@@ -213,12 +213,24 @@ class SessionForm(ChoiceForm):
         help_text=NEVER_LOOKED_UP,
         error_messages=whole_number("About how many rows", least=1, most=10_000_000_000, example=10_000),
     )
+    way = forms.ChoiceField(
+        label="How it answers",
+        required=False,
+        choices=[
+            ("", "However its bound is closest"),
+            ("noise-online", "Noise on each answer: each can be as close as its asker needs"),
+            ("histogram-online", "Noise on every combination of values once: as many questions as you like"),
+            ("pmw-online", "Private multiplicative weights: many answers for nothing, of a large table"),
+        ],
+        help_text="It is chosen from what you typed here, not from the data.",
+        error_messages={"invalid_choice": "How it answers: '%(value)s' must be one of the choices."},
+    )
     updates = WholeNumberField(
         label="Paid updates",
         required=False,
         min_value=1,
         max_value=4000,
-        help_text="Left empty: the number with the best bound.",
+        help_text="Of private multiplicative weights alone. Left empty: the number with the best bound.",
         error_messages=whole_number("Paid updates", least=1, most=4000, example=40),
     )
     columns = forms.MultipleChoiceField(
@@ -313,6 +325,19 @@ class AskForm(forms.Form):
         if set(read) == {"count"} and isinstance(read["count"], dict):
             return dict(read["count"])
         return read
+
+
+class WithinForm(forms.Form):
+    """The error that a session's answer may have, and whether its price was agreed to."""
+
+    within = WholeNumberField(
+        label="Error you can accept, in rows",
+        required=False,
+        min_value=1,
+        max_value=10**12,
+        error_messages=whole_number("Error you can accept", least=1, most=10**12, example=50),
+    )
+    agreed = forms.BooleanField(required=False)
 
 
 class ComparisonLinkForm(LenientForm):

@@ -24,7 +24,7 @@ from releases.models.requests import BudgetRequest, ReleaseRequest, Request, Req
 from releases.models.role_rules import NotAllowed
 from releases.models.roles import HeldRole, Person, Role
 from releases.models.search import Searchable
-from releases.models.sessions import Audience, Session, SessionAnswer
+from releases.models.sessions import Audience, Session, SessionAnswer, SessionCells
 from releases.models.surveys import Survey, SurveyState, SurveyTally
 from releases.models.tokens import ApiToken, TokenScope
 from releases.models.uploads import Upload, UploadState
@@ -76,6 +76,7 @@ __all__ = [
     "Searchable",
     "Session",
     "SessionAnswer",
+    "SessionCells",
     "ShareRule",
     "Survey",
     "SurveyState",

@@ -97,25 +97,38 @@ class Session(models.Model):
         return self.answers.filter(sequence__lte=Subquery(last))
 
 
+class SessionCells(models.Model):
+    """The noisy cells that a session bought when it was opened, as compressed bytes. Only read with its answers."""
+
+    session = models.OneToOneField(Session, on_delete=models.PROTECT, primary_key=True, related_name="cells")
+    compressed = models.BinaryField(editable=False)
+
+    def __str__(self) -> str:
+        return f"noisy cells of {self.session}"
+
+
 class SessionAnswer(models.Model):
     """One answered question, as published. The session is replayed from these."""
 
     session = models.ForeignKey(Session, on_delete=models.PROTECT, related_name="answers")
     sequence = models.PositiveIntegerField()
     query = models.JSONField()
-    #: The query in canonical words; the same question twice is the same answer.
+    #: The query in canonical words; the same question twice is the same answer, unless a closer one was asked for.
     key = models.CharField(max_length=64)
     kind = models.CharField(max_length=40)
     estimate = models.BigIntegerField()
     half_width = models.FloatField()
     sign = models.SmallIntegerField(default=0)
+    #: What it took of the session's budget, where each answer has a price of its own.
+    parts = models.PositiveBigIntegerField(default=0)
     asked_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     asked_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["session", "sequence"], name="one_answer_a_number"),
-            models.UniqueConstraint(fields=["session", "key"], name="one_answer_a_question"),
+            # Asked again for a closer answer, a question has another one.
+            models.UniqueConstraint(fields=["session", "key", "parts"], name="one_answer_a_question_and_price"),
         ]
 
     def __str__(self) -> str:

@@ -8,8 +8,9 @@ from typing import Any
 
 from releases.engine.domain.privacy import PrivacyBudget
 from releases.engine.domain.schema import Schema
-from releases.engine.mechanisms.base import Plan, mechanism
-from releases.engine.mechanisms.pmw.online import OnlinePlan, one_count
+from releases.engine.mechanisms.base import Plan
+from releases.engine.mechanisms.live.ways import plan_of_way
+from releases.engine.mechanisms.pmw.online import OnlinePlan
 
 #: Sizes of table that are tried.
 _SIZES = tuple(lead * 10**power for power in range(1, 10) for lead in (1, 2, 5))
@@ -21,9 +22,9 @@ def planned_session(
 ) -> Plan:
     """
     Args:
-        name: of the mechanism.
+        name: of the way in which it answers; empty for the one with the closest bound.
     """
-    return mechanism(name).plan(schema, one_count(schema.universe), budget=budget, beta=beta, options=dict(options))
+    return plan_of_way(name, schema, budget=budget, beta=beta, options=dict(options))
 
 
 def least_rows(plan: OnlinePlan, *, share: Fraction, above: int | None = 0) -> int | None:

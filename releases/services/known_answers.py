@@ -51,19 +51,22 @@ class KnownAnswer:
 
 
 def known_in_session(
-    query: Mapping[str, Any], *, session: Session, plan: OnlinePlan, person: User
+    query: Mapping[str, Any], *, session: Session, plan: OnlinePlan, person: User, within: int | None = None
 ) -> KnownAnswer | None:
     """What finished releases say of a question, where the session would be no nearer to the truth. None too where the
     session answers this person nothing.
 
+    Args:
+        within: the error that the asker can accept; None for that of the session's answer.
+
     Raises:
         InvalidInput: the question breaks a rule of the format.
     """
-    asked, rules = read_count(dict(query), plan.schema.universe), plan.rules
+    asked = read_count(dict(query), plan.schema.universe)
     if session.release.status is not ReleaseState.OPEN or not session.lets_ask(person):
         return None
     known = known_answer(asked, schema=plan.schema, dataset=session.release.dataset, person=person)
-    own = max(rules.public_half_width, rules.paid_half_width)
+    own = plan.half_width_of(asked) if within is None else within
     return known if known is not None and known.half_width <= own else None
 
 

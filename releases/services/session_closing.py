@@ -30,6 +30,7 @@ from releases.engine.bounds.accuracy import Proof
 from releases.engine.errors import EngineError
 from releases.engine.estimation.result import Result, whole_universe
 from releases.engine.mechanisms.base import Progress
+from releases.engine.mechanisms.pmw.session import UpdateRules
 from releases.engine.workload.queries import Workload
 from releases.ledger import audit_log, high_water_marks, stale_ledger
 from releases.models import AuditAction, Release, ReleaseState, Searchable, Session
@@ -135,19 +136,20 @@ def publish(release: Release, token: uuid.UUID, folder: Path, *, progress: Progr
     plan = plan_of_session(session)
     live = replay(session, plan)
     distribution = whole_universe(live.universe, live.agreeing())
-    asked = Workload(universe=live.universe, families=tuple(exchange.query for exchange in live.exchanges))
+    asked = Workload(universe=live.universe, families=tuple(exchange.query for exchange in live.closest))
     assert plan.expectation is not None
     result = Result(
-        estimates=tuple(np.asarray([float(exchange.estimate)]) for exchange in live.exchanges),
+        estimates=tuple(np.asarray([float(exchange.estimate)]) for exchange in live.closest),
         bound=replace(
             plan.expectation,
-            half_widths=tuple(exchange.half_width for exchange in live.exchanges),
+            half_widths=tuple(exchange.half_width for exchange in live.closest),
             proof=Proof.AFTER,
         ),
         total=float(live.total),
         distribution=distribution,
         most_rows=live.total + live.total_half_width,
-        notes={"questions asked": len(live.exchanges), "updates used": plan.rules.updates - live.updates_left},
+        notes={"questions asked": len(live.closest)}
+        | ({"updates used": plan.rules.updates - live.updates_left} if isinstance(plan.rules, UpdateRules) else {}),
     )
     answered = replace(plan, workload=asked)
     progress("Making synthetic rows", 0.4)

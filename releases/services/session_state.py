@@ -10,20 +10,24 @@ is not kept: it is read with the session, under the lock of the question.
 from __future__ import annotations
 
 import uuid
+import zlib
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from threading import Lock
 
+import numpy as np
 from django.db import transaction
+from numpy.typing import NDArray
 
 from releases.engine.domain.universe import Universe
-from releases.engine.mechanisms.pmw.online import OnlinePlan
+from releases.engine.mechanisms.live.histogram import HistogramSession
+from releases.engine.mechanisms.pmw.online import OnlinePlan, Opened
 from releases.engine.mechanisms.pmw.session import AnswerKind, Exchange
 from releases.engine.mechanisms.pmw.session import Session as LiveSession
 from releases.engine.workload.queries import read_count
-from releases.models import Session, SessionAnswer
+from releases.models import Session, SessionAnswer, SessionCells
 
 #: Cells of the universes of all kept states, 64 MB in a process. A session of more cells is replayed for each question.
 MAX_KEPT_CELLS = 8_000_000
@@ -40,6 +44,7 @@ class _Head:
     estimate: int
     half_width: float
     sign: int
+    parts: int
     asked_at: datetime
 
 
@@ -56,14 +61,29 @@ _lock = Lock()
 
 def replay(session: Session, plan: OnlinePlan) -> LiveSession:
     """The live session as its whole transcript leaves it."""
-    return LiveSession(
-        universe=plan.schema.universe,
-        rules=plan.rules,
+    opened = Opened(
         total=session.total,
         total_half_width=session.total_half_width,
         noisy_threshold=session.noisy_threshold,
-        exchanges=[_exchange(each, plan.schema.universe) for each in session.answers.order_by("sequence")],
+        noisy_cells=_cells_of(session, plan),
     )
+    return plan.resumed(
+        opened, [_exchange(each, plan.schema.universe) for each in session.answers.order_by("sequence")]
+    )
+
+
+def store_cells(session: Session, live: LiveSession) -> None:
+    """Keep what a session bought when it was opened, if it bought a histogram."""
+    if isinstance(live, HistogramSession):
+        SessionCells.objects.create(session=session, compressed=zlib.compress(live.noisy_cells.astype("<i8").tobytes()))
+
+
+def _cells_of(session: Session, plan: OnlinePlan) -> NDArray[np.int64] | None:
+    stored = SessionCells.objects.filter(session=session).first()
+    if stored is None:
+        return None
+    cells = np.frombuffer(zlib.decompress(bytes(stored.compressed)), dtype="<i8")
+    return cells.astype(np.int64).reshape(plan.schema.universe.shape)
 
 
 def take(session: Session, plan: OnlinePlan) -> LiveSession:
@@ -134,4 +154,5 @@ def _exchange(answer: SessionAnswer, universe: Universe) -> Exchange:
         estimate=answer.estimate,
         half_width=answer.half_width,
         sign=answer.sign,
+        parts=answer.parts,
     )

@@ -12,15 +12,20 @@ import logging
 import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
+from django.db.models import Sum
 from django.utils import timezone
 
+from releases.engine.domain.privacy import privacy_budget
 from releases.engine.domain.universe import Universe
 from releases.engine.mechanisms.base import plan_from_json
+from releases.engine.mechanisms.live.noise import PARTS, NoiseRules
+from releases.engine.mechanisms.live.ways import own_options, plan_of_way
 from releases.engine.mechanisms.pmw.online import OnlinePlan, one_count
-from releases.engine.mechanisms.pmw.session import AnswerKind, Exchange, most_updates
+from releases.engine.mechanisms.pmw.session import AnswerKind, AnswerPrice, Exchange
 from releases.engine.mechanisms.pmw.session import Session as LiveSession
 from releases.engine.workload.queries import Count, read_count
 from releases.ledger import audit_log, high_water_marks, ledger, stale_ledger
@@ -37,7 +42,7 @@ from releases.models import (
 from releases.notifications import messages
 from releases.services import attempts, reading, session_state, stored_tables
 from releases.services.planned_transactions import planned_atomically
-from releases.services.release_inputs import Refusal
+from releases.services.release_inputs import Refusal, declared_schema, read_beta
 from releases.services.releases import draft_release, set_choice, set_questions
 from releases.worker.failures import log_failure
 
@@ -46,7 +51,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MECHANISM = "pmw-online"
 #: Said to whoever asked in a session and may do so no more.
 NARROWED = (
     "The curator has narrowed who may ask here, and you may no more. What was answered up to your last question stays "
@@ -64,14 +68,14 @@ class Answered:
 
     Attributes:
         exchange: as published.
-        sequence: the number of the stored answer; of a question asked before, that of the first time.
-        updates_left, questions_left: after it.
+        sequence: the number of the stored answer; of a question asked before, that of the closest.
+        updates_left, questions_left: after it; `questions_left` is None where their number has no limit.
     """
 
     exchange: Exchange
     sequence: int
     updates_left: int
-    questions_left: int
+    questions_left: int | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,15 +83,17 @@ class Standing:
     """Where a session stands. A function of the plan and the transcript, so it is public.
 
     Attributes:
-        updates, questions: how many there are in all.
+        updates, questions: how many there are in all; `questions` is None where their number has no limit.
         updates_left, questions_left: of them.
+        share_left: of what a session can spend whose answers each have a price; None of others.
         over: why it answers no new question; empty while it does.
     """
 
     updates: int
-    questions: int
+    questions: int | None
     updates_left: int
-    questions_left: int
+    questions_left: int | None
+    share_left: Fraction | None
     over: str
 
 
@@ -102,17 +108,19 @@ def draft_session(
     beta: str = "0.05",
     options: Mapping[str, Any] | None = None,
     columns: Collection[str] = (),
+    way: str = "",
 ) -> Release:
     """A draft of a session, ready to be confirmed and submitted like any release.
 
     Args:
         columns: that can be asked about; none given, all that are declared.
+        way: in which it answers, by the name of the mechanism; empty for the one with the closest bound.
 
     Raises:
         InvalidInput: a value breaks its rule.
     """
     release = draft_release(dataset=dataset, by=by, title=title or "Live session", kind=SESSION)
-    change_session(release=release, epsilon=epsilon, delta=delta, beta=beta, options=options, columns=columns)
+    change_session(release=release, epsilon=epsilon, delta=delta, beta=beta, options=options, columns=columns, way=way)
     return release
 
 
@@ -125,8 +133,9 @@ def change_session(
     beta: str = "0.05",
     options: Mapping[str, Any] | None = None,
     columns: Collection[str] = (),
+    way: str = "",
 ) -> None:
-    """Set what a draft of a session may spend, its options, and the columns that can be asked about.
+    """Set what a draft of a session may spend, its options, the columns that can be asked about, and how it answers.
 
     Raises:
         InvalidInput: a value breaks its rule.
@@ -139,7 +148,15 @@ def change_session(
     asked_about = universe.project(columns_of_session(universe, columns))
     set_questions(release=release, workload=one_count(asked_about).to_json())
     asked = {"questions": DEFAULT_QUESTIONS} | {name: value for name, value in (options or {}).items() if value}
-    set_choice(release=release, epsilon=epsilon, delta=delta, beta=beta, mechanism_name=MECHANISM, options=asked)
+    plan = plan_of_way(
+        way,
+        declared_schema(release.dataset).project(asked_about.names),
+        budget=privacy_budget(epsilon=epsilon, delta=delta or "0"),
+        beta=read_beta(beta),
+        options=asked,
+    )
+    own = own_options(plan.mechanism, asked)
+    set_choice(release=release, epsilon=epsilon, delta=delta, beta=beta, mechanism_name=plan.mechanism, options=own)
 
 
 def columns_of_session(universe: Universe, columns: Collection[str]) -> tuple[str, ...]:
@@ -160,12 +177,13 @@ def open_session(*, release: Release, token: uuid.UUID, live: LiveSession) -> bo
         if opened != 1:
             return False
         attempts.end(token)
-        Session.objects.create(
+        session = Session.objects.create(
             release=release,
             total=live.total,
             total_half_width=live.total_half_width,
             noisy_threshold=live.noisy_threshold,
         )
+        session_state.store_cells(session, live)
         release.refresh_from_db()
         audit_log.record(AuditAction.OPEN, actor=None, on=release, detail=audit_log.BY_A_WORKER)
         messages.release_ended(release)
@@ -173,12 +191,35 @@ def open_session(*, release: Release, token: uuid.UUID, live: LiveSession) -> bo
     return True
 
 
-@planned_atomically()
-def ask_session(*, session: Session, query: Mapping[str, Any], by: User) -> Answered:
-    """Answer one counting question, given as the workload format's predicate.
+def price_of(*, session: Session, query: Mapping[str, Any], within: int, by: User) -> AnswerPrice | None:
+    """What an answer within so many rows takes of a session whose answers each have a price; None of others, and of
+    what was answered as closely before. From public facts and earlier answers alone.
 
     Raises:
-        InvalidInput: the question breaks a rule of the format.
+        InvalidInput: the question breaks a rule of the format; or no answer within so few rows is left.
+        Refusal: it is not for them to ask in.
+    """
+    plan = plan_of_session(session)
+    asked = read_count(dict(query), plan.schema.universe)
+    if not session.lets_ask(by):
+        raise Refusal(NARROWED)
+    if not isinstance(plan.rules, NoiseRules) or standing(session, plan).over:
+        return None
+    key = key_of(asked, plan.schema.universe)
+    if session.answers.filter(key=key, half_width__lte=within).exists():
+        return None
+    return session_state.replay(session, plan).price(asked, within)
+
+
+@planned_atomically()
+def ask_session(*, session: Session, query: Mapping[str, Any], by: User, within: int | None = None) -> Answered:
+    """Answer one counting question, given as the workload format's predicate.
+
+    Args:
+        within: the error that the asker can accept, in rows; None for the session's own.
+
+    Raises:
+        InvalidInput: the question breaks a rule of the format; or no answer within so few rows is left.
         SessionOver: no further answer would have a proved bound.
         Refusal: the session is closed; or it is not for them to ask in; or its budget is frozen, and the question was
             not asked before; or the table cannot be read; or the database is behind what is remembered outside it.
@@ -213,7 +254,7 @@ def ask_session(*, session: Session, query: Mapping[str, Any], by: User) -> Answ
             log_failure(logger, f"a question of session {locked.pk}", error)
             raise Refusal("The table cannot be read now. Nothing was answered and nothing is used up.") from None
 
-    exchange = live.ask(asked, truth, rng=OperatingSystemRandomness())
+    exchange = live.ask(asked, truth, rng=OperatingSystemRandomness(), within=within)
     if exchange.kind is not AnswerKind.REPEATED:
         SessionAnswer.objects.create(
             session=locked,
@@ -224,6 +265,7 @@ def ask_session(*, session: Session, query: Mapping[str, Any], by: User) -> Answ
             estimate=exchange.estimate,
             half_width=exchange.half_width,
             sign=exchange.sign,
+            parts=exchange.parts,
             asked_by=by,
         )
         Session.objects.filter(pk=locked.pk).update(noisy_threshold=live.noisy_threshold)
@@ -233,7 +275,8 @@ def ask_session(*, session: Session, query: Mapping[str, Any], by: User) -> Answ
         # On disc before the commit, and so before anybody sees it.
         high_water_marks.note_answer(locked.pk, sequence)
     else:
-        sequence = locked.answers.get(key=key_of(exchange.query, plan.schema.universe)).sequence
+        asked_before = locked.answers.filter(key=key_of(exchange.query, plan.schema.universe))
+        sequence = asked_before.order_by("half_width", "sequence")[0].sequence
         session_state.keep(locked, live)
     return Answered(
         exchange=exchange, sequence=sequence, updates_left=live.updates_left, questions_left=live.questions_left
@@ -242,7 +285,7 @@ def ask_session(*, session: Session, query: Mapping[str, Any], by: User) -> Answ
 
 def _note_if_used_up(session: Session, live: LiveSession) -> None:
     """With the answer that leaves none to come: lists say so from then on, and the curator is told once."""
-    if live.is_settled and live.questions_left > 0:
+    if live.is_settled and live.questions_left != 0:
         return
     if Session.objects.filter(pk=session.pk, used_up_at=None).update(used_up_at=timezone.now()):
         messages.session_used_up(session, answers=len(live.exchanges))
@@ -251,25 +294,35 @@ def _note_if_used_up(session: Session, live: LiveSession) -> None:
 def standing(session: Session, plan: OnlinePlan) -> Standing:
     """What is left of a session, without replaying it."""
     asked = session.answers.count()
-    used = session.answers.filter(kind=AnswerKind.PAID.value).count()
+    used = session.answers.filter(kind__in=[each.value for each in AnswerKind if each.is_paid]).count()
     rules = plan.rules
-    most = most_updates(plan.schema.universe.size, gap=rules.least_gap, rows=session.total + session.total_half_width)
+    left = rules.updates - used
+    is_settled = rules.are_settled(
+        updates_left=left, cells=plan.schema.universe.size, rows=session.total + session.total_half_width
+    )
+    share = None
+    if isinstance(rules, NoiseRules):
+        spent = session.answers.aggregate(parts=Sum("parts"))["parts"] or 0
+        share = 1 - Fraction(spent, PARTS)
     over = ""
     if session.release.status is ReleaseState.CLOSING:
         over = "It is being closed: a worker is publishing what it has answered."
     elif session.release.status is not ReleaseState.OPEN:
         over = "It was closed."
-    elif used >= rules.updates and rules.updates <= most:
-        over = "All paid updates are used; a further answer would come without a proved bound, so none is given."
-    elif asked >= rules.questions:
+    elif rules.questions is not None and asked >= rules.questions:
         over = "All the questions that its bound speaks of were asked."
+    elif share == 0:
+        over = "Its answers have taken all that it may spend."
+    elif not is_settled:
+        over = "All paid updates are used; a further answer would come without a proved bound, so none is given."
     elif _is_frozen(session.release):
         over = FROZEN
     return Standing(
         updates=rules.updates,
         questions=rules.questions,
-        updates_left=rules.updates - used,
-        questions_left=rules.questions - asked,
+        updates_left=left,
+        questions_left=None if rules.questions is None else rules.questions - asked,
+        share_left=share,
         over=over,
     )
 

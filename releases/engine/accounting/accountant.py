@@ -274,6 +274,13 @@ def _approximate_event(event: kinds.ApproximateEvent) -> Forms:
     return Forms(epsilon=event.epsilon, rho=rho_of_pure(epsilon=event.epsilon), delta=event.delta)
 
 
+@_prices(kinds.ConcentratedEvent)
+def _concentrated_event(event: kinds.ConcentratedEvent) -> Forms:
+    # A sequence of zCDP mechanisms whose rhos, each chosen after the answers before it, never add up to more than a
+    # fixed rho is rho-zCDP as a whole (Feldman and Zrnic 2021, for every order; Whitehouse et al. 2023).
+    return Forms(epsilon=None, rho=event.rho)
+
+
 @_prices(kinds.RepeatedEvent)
 def _repeated(event: kinds.RepeatedEvent) -> Forms:
     once = forms(event.event)

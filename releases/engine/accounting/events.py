@@ -251,6 +251,8 @@ def _depth(event: Event) -> int:
 Multiplier: TypeAlias = Annotated[Fraction, _Rational(at_least=Fraction(1, LARGEST_EPSILON))]
 Variance: TypeAlias = Annotated[Fraction, _Rational(at_least=Fraction(1, 2 * LARGEST_EPSILON**2))]
 Epsilon: TypeAlias = Annotated[Fraction, _Rational(above=0, at_most=LARGEST_EPSILON)]
+#: That of the least Gaussian noise that is offered is the largest.
+Rho: TypeAlias = Annotated[Fraction, _Rational(above=0, at_most=LARGEST_EPSILON**2)]
 EpsilonOrNone: TypeAlias = Annotated[Fraction, _Rational(at_least=0, at_most=LARGEST_EPSILON)]
 Delta: TypeAlias = Annotated[Fraction, _Rational(above=0, below=1)]
 Rate: TypeAlias = Annotated[Fraction, _Rational(above=0, at_most=1)]
@@ -492,6 +494,17 @@ class ApproximateEvent(Event):
 
     def in_words(self) -> str:
         return f"a mechanism with epsilon {_shown(self.epsilon)} and delta {_shown(self.delta)}"
+
+
+@_event("concentrated")
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConcentratedEvent(Event):
+    """Any rho-zCDP mechanism, an adaptive sequence too whose rhos never add up to more."""
+
+    rho: Rho
+
+    def in_words(self) -> str:
+        return f"a mechanism with rho {_shown(self.rho)}"
 
 
 # Made of others

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import inf, isinf, log
 from typing import Any
 
@@ -249,17 +249,26 @@ def laplace_sum_quantile(*, scale: Fraction, count: int, beta: float) -> float:
         transform: NDArray[np.complex128] = numerator / ((1 - r * np.exp(tilt) * z) * (1 - r * np.exp(-tilt) / z))
         return transform
 
-    def log_mgf(u: float) -> float:
-        # 2 ln(1 - r) - ln(1 - r e^u) - ln(1 - r e^{-u}), which would cancel where u is small.
-        return -float(np.log1p(-np.exp(u - 1 / t) * (np.expm1(-u) / np.expm1(-1 / t)) ** 2))
-
     return _sum_quantile(
-        log_mgf,
+        partial(_laplace_log_mgf, t),
         tilted,
         steepest=1 / t,
         count=count,
         beta=beta,
     )
+
+
+def _laplace_log_mgf(t: float, u: float) -> float:
+    """2 ln(1 - r) - ln(1 - r e^u) - ln(1 - r e^{-u}) with r = e^{-1/t}, which would cancel where u is small."""
+    return -float(np.log1p(-np.exp(u - 1 / t) * (np.expm1(-u) / np.expm1(-1 / t)) ** 2))
+
+
+def laplace_chernoff_width(*, scale: Fraction, count: int, log_beta: float) -> float:
+    """What a sum of so many draws exceeds with probability at most e^log_beta, by Chernoff's bound: at least the
+    quantile of `laplace_sum_quantile`, and for probabilities that are too small for a float too."""
+    t = float(scale)
+    width, _ = _chernoff_quantile(partial(_laplace_log_mgf, t), 1 / t, count, log(2) - log_beta)
+    return float(width * (1 + _SLACK))
 
 
 #: Below it the rounding of a transform is no longer nothing beside a tail.
@@ -288,8 +297,7 @@ def laplace_combination_quantile(
     def log_mgf(u: float) -> float:
         total = 0.0
         for weight, draws in used:
-            v = weight * u
-            total -= draws * float(np.log1p(-np.exp(v - 1 / t) * (np.expm1(-v) / np.expm1(-1 / t)) ** 2))
+            total += draws * _laplace_log_mgf(t, weight * u)
         return total
 
     steepest = 1 / (t * max(weight for weight, _ in used))

@@ -149,10 +149,9 @@ class Command(BaseCommand):
         codebook = apart(read_codebook(options["schema"]))
         schema = Schema.from_json(codebook.schema)
         workload, version = read_workload(options["workload"], options["column"], schema.universe)
-        if not mechanism(options["mechanism"]).is_offered:
-            raise CommandError(
-                f"--mechanism: {options['mechanism']} certifies a published release; see manage.py certify."
-            )
+        if not (wanted := mechanism(options["mechanism"])).is_offered:
+            said = "certifies a published release; see manage.py certify" if wanted.answers else "is for live sessions"
+            raise CommandError(f"--mechanism: {wanted.name} {said}.")
         chosen = read_options(options["option"], options["rows"])
         about, asked = of_columns_asked(schema, workload)
         plan = mechanism(options["mechanism"]).plan(

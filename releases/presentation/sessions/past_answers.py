@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import ceil, floor
 
 from releases.engine.domain.universe import Universe
+from releases.engine.mechanisms.live.histogram import HistogramOnline
 from releases.engine.mechanisms.pmw.session import AnswerKind
 from releases.engine.workload.queries import read_count
 from releases.models import Session, SessionAnswer
@@ -14,6 +15,11 @@ from releases.publication.receipt import rows_text
 
 _REPEATED = "The same answer as the first time, and it cost nothing."
 _PAID = "Measured with noise: what was public was too far off, so one paid update was used."
+_MEASURED = "Measured with noise of its own, of the size that an answer this close needs."
+_BOUGHT = (
+    "Added up from the noisy count of every combination of values, which was bought when the session was opened. The "
+    "table was not read."
+)
 _FREE = (
     "Not measured: worked out from the session’s public estimate of the table. At first it takes every combination of "
     "values as equally frequent; each paid answer improves it. No update was used."
@@ -76,8 +82,12 @@ def answer_shown(
         again: it was asked before, and is shown to somebody who asked again.
         names_people: says who asked.
     """
-    past, is_paid = past_answer(stored, session, universe), stored.kind == AnswerKind.PAID.value
-    chip, chip_kind, how = ("◔ paid", "wait", _PAID) if is_paid else ("○ free", "", _FREE)
+    past = past_answer(stored, session, universe)
+    is_bought = session.release.mechanism == HistogramOnline.name
+    chip, chip_kind, how = {
+        AnswerKind.PAID: ("◔ paid", "wait", _PAID),
+        AnswerKind.MEASURED: ("◔ measured", "wait", _MEASURED),
+    }.get(AnswerKind(stored.kind), ("○ free", "", _BOUGHT if is_bought else _FREE))
     if again:
         chip, chip_kind, how = "○ asked before", "", _REPEATED
     return AnswerShown(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from releases.engine.mechanisms.base import Plan
+from releases.engine.mechanisms.live.noise import NoiseRules
 from releases.engine.mechanisms.pmw.online import OnlinePlan
 from releases.models import SESSION, Release
 from releases.publication.receipt import percent, rows_text
@@ -10,13 +11,16 @@ from releases.publication.receipt import percent, rows_text
 
 def session_sentence(plan: OnlinePlan) -> str:
     """The one sentence on a session's accuracy."""
-    half_width = max(plan.rules.public_half_width, plan.rules.paid_half_width)
-    number, within = plan.rules.questions, rows_text(half_width, plan.schema.counted)
+    number, within = plan.rules.questions, rows_text(plan.rules.half_width, plan.schema.counted)
+    probably = f"With probability {percent(1 - plan.beta)}, "
+    if number is None:
+        return (
+            f"{probably}every answer is within {within} of the truth, all at once, however many are asked. The fewer "
+            f"combinations of values a question adds up, the closer its answer: each says how close it is."
+        )
     every = "the answer" if number == 1 else f"every one of up to {number:,} answers"
-    return (
-        f"With probability {percent(1 - plan.beta)}, {every} is within {within} of the truth"
-        f"{'' if number == 1 else ', all at once'}."
-    )
+    unless = ", where no other error is asked for" if isinstance(plan.rules, NoiseRules) else ""
+    return f"{probably}{every} is within {within} of the truth{'' if number == 1 else ', all at once'}{unless}."
 
 
 def session_words(release: Release, plan: Plan) -> dict[str, str]:
@@ -24,5 +28,10 @@ def session_words(release: Release, plan: Plan) -> dict[str, str]:
     if release.kind is not SESSION or not isinstance(plan, OnlinePlan):
         return {}
     rules = plan.rules
-    asked = f"up to {rules.questions:,} counts, one at a time, with {rules.updates:,} paid updates"
+    if rules.questions is None:
+        asked = "counts, one at a time, from a noisy count of every combination of values"
+    elif isinstance(rules, NoiseRules):
+        asked = f"up to {rules.questions:,} counts, one at a time, each with noise of its own"
+    else:
+        asked = f"up to {rules.questions:,} counts, one at a time, with {rules.updates:,} paid updates"
     return {"questions": asked, "sentence": session_sentence(plan)}

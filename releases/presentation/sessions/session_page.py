@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import ROUND_DOWN, ROUND_UP, Decimal
+from fractions import Fraction
 from math import ceil, floor
 from typing import Any
 
@@ -17,7 +19,9 @@ from django.urls import reverse
 from releases import services
 from releases.engine.domain.attribute import number, plain
 from releases.engine.domain.universe import Universe
+from releases.engine.mechanisms.live.noise import PARTS, NoiseRules
 from releases.engine.mechanisms.pmw.online import OnlinePlan
+from releases.engine.mechanisms.pmw.session import AnswerPrice, UpdateRules
 from releases.engine.workload.queries import read_count
 from releases.forms.fields import MAX_TICKED_COLUMNS
 from releases.forms.predicates import ColumnField, ConditionsForm
@@ -28,7 +32,7 @@ from releases.presentation.sessions.sentences import session_sentence
 from releases.presentation.sessions.session_list import session_chip
 from releases.publication.receipt import rows_text, rules_of
 from releases.services.known_answers import KnownAnswer
-from releases.services.sessions import NARROWED
+from releases.services.sessions import NARROWED, Standing
 
 PAGE_LENGTH = 25
 #: Few enough columns and bins to show all of them opened, ready to click.
@@ -45,7 +49,29 @@ class Known:
     """A question that a finished release answers, and its answer."""
 
     query: Mapping[str, Any]
+    within: int | None
     answer: KnownAnswer
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Offer:
+    """A question with the error that its asker can accept, and what the answer would take."""
+
+    query: Mapping[str, Any]
+    within: int
+    price: AnswerPrice
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OfferShown:
+    """What an answer would take of the session, of which `left` is left; `query` and `within` ask for it."""
+
+    title: str
+    margin: str
+    takes: str
+    left: str
+    query: str
+    within: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,6 +80,7 @@ class KnownShown:
 
     Attributes:
         query: the question as text, to ask the session all the same, whose answer is within `own_margin`.
+        within: the error that was asked for; empty where none was.
     """
 
     title: str
@@ -65,6 +92,7 @@ class KnownShown:
     release: str
     address: str
     query: str
+    within: str
     own_margin: str
 
 
@@ -76,10 +104,12 @@ class LiveSession:
         problem: what is wrong with the question; empty where nothing is.
         answer: the one that is shown; `question` what it answers, as it was asked.
         known: what a finished release answers, in its place.
+        offer: what an answer would take that was asked for with an error of its own.
         over: why it answers no new questions; empty while it does. `kept_as` is the address of its release, if the
             person may read that, and `then` says what becomes of the answers.
         why_not_ask: why this person may not ask; empty where they may, or where nobody can.
-        updates, questions: how many are left.
+        updates, questions: how many are left; `updates` is empty where there are none.
+        share: what is left of a session whose answers each have a price; empty of others.
         rows_margin: empty where the number of rows is public.
         may_run_out: that there are more rows than it was planned for; empty where there are not.
         history: one page of `rows`.
@@ -89,12 +119,14 @@ class LiveSession:
     answer: AnswerShown | None
     question: dict[str, Any]
     known: KnownShown | None
+    offer: OfferShown | None
     over: str
     kept_as: str
     then: str
     why_not_ask: str
     updates: str
     questions: str
+    share: str
     cost: str
     table_rows: str
     rows_margin: str
@@ -115,6 +147,8 @@ class SessionPage:
         dataset_address: for its own people; empty for others.
         can_be_asked: something new, by this person.
         fields: a condition on each column, to click, and whether it is shown opened; empty where there are too many.
+        has_prices: an answer can be asked for with an error of its own; `within` is the one that was typed, and
+            `usual` what an answer is within and takes where none is.
         example: a question as text; `opens_text` where one was sent so, which `is_text_wrong` if it is.
         left_out: which rows are not counted.
         audiences: who may ask, with labels, and whether each is chosen; empty where the person cannot say so.
@@ -130,6 +164,9 @@ class SessionPage:
     sentence: str
     columns: str
     can_be_asked: bool
+    has_prices: bool
+    within: str
+    usual: str
     fields: tuple[tuple[ColumnField, bool], ...]
     example: str
     opens_text: bool
@@ -152,6 +189,7 @@ def live_session(
     again: bool = False,
     problem: str = "",
     known: Known | None = None,
+    offer: Offer | None = None,
 ) -> LiveSession:
     """
     Args:
@@ -164,23 +202,26 @@ def live_session(
     release, universe, rules = session.release, plan.schema.universe, plan.rules
     is_own = Release.objects.editable_by(person).filter(pk=release.pk).exists()
     told, standing = session.told(person), services.sessions.standing(session, plan)
-    number = None if problem or known is not None else answer
+    number = None if problem or known is not None or offer is not None else answer
     shown = told.filter(sequence=number).first() if number is not None else None
     history = Paginator(told.select_related("asked_by").order_by("-sequence"), PAGE_LENGTH).get_page(page)
     is_published = release.status is ReleaseState.PUBLISHED
     can_read_release = is_published and Release.objects.visible_to(person).filter(pk=release.pk).exists()
-    is_larger = session.total > plan.options["population"] and rules.updates < rules.questions
+    has_updates = isinstance(rules, UpdateRules)
+    is_larger = has_updates and session.total > plan.options["population"] and rules.updates < (rules.questions or 0)
     return LiveSession(
         problem=problem,
         answer=answer_shown(shown, session, universe, again=again) if shown is not None else None,
         question=shown.query if shown is not None else {},
         known=_known_shown(known, plan) if known is not None else None,
+        offer=_offer_shown(offer, standing, plan) if offer is not None else None,
         over=standing.over,
         kept_as=reverse("release_detail", args=[release.pk]) if can_read_release else "",
         then=_then(session, is_own=is_own, is_below=bool(history) and not can_read_release),
         why_not_ask="" if standing.over or session.lets_ask(person) else NARROWED,
-        updates=f"{standing.updates_left:,} of {standing.updates:,}",
-        questions=f"{standing.questions_left:,} of {standing.questions:,}",
+        updates=f"{standing.updates_left:,} of {standing.updates:,}" if has_updates else "",
+        questions="no limit" if rules.questions is None else f"{standing.questions_left:,} of {rules.questions:,}",
+        share="" if standing.share_left is None else _share_text(standing.share_left, ROUND_DOWN),
         cost=comparison.compared([plan], None)[0].cost,
         table_rows=f"{session.total:,}",
         rows_margin=rows_text(session.total_half_width, universe.counted) if session.total_half_width else "",
@@ -193,8 +234,26 @@ def live_session(
     )
 
 
+def _share_text(share: Fraction, rounding: str) -> str:
+    """A share in percent, to a thousandth."""
+    exact = Decimal(share.numerator * 100) / Decimal(share.denominator)
+    return f"{exact.quantize(Decimal('0.001'), rounding=rounding).normalize():f}%"
+
+
+def _offer_shown(offer: Offer, standing: Standing, plan: OnlinePlan) -> OfferShown:
+    return OfferShown(
+        title=read_count(dict(offer.query), plan.schema.universe).title(plan.schema.universe),
+        margin=rows_text(offer.price.half_width, plan.schema.counted),
+        takes=_share_text(Fraction(offer.price.parts, PARTS), ROUND_UP),
+        left=_share_text(standing.share_left or Fraction(0), ROUND_DOWN),
+        query=json.dumps(offer.query, ensure_ascii=False),
+        within=str(offer.within),
+    )
+
+
 def _known_shown(known: Known, plan: OnlinePlan) -> KnownShown:
     found = known.answer
+    own = known.within or plan.half_width_of(read_count(dict(known.query), plan.schema.universe))
     return KnownShown(
         title=read_count(dict(known.query), plan.schema.universe).title(plan.schema.universe),
         estimate=f"{round(found.estimate):,}",
@@ -205,7 +264,8 @@ def _known_shown(known: Known, plan: OnlinePlan) -> KnownShown:
         release=found.release.title,
         address=reverse("release_detail", args=[found.release.pk]),
         query=json.dumps(known.query, ensure_ascii=False),
-        own_margin=rows_text(max(plan.rules.public_half_width, plan.rules.paid_half_width), plan.schema.counted),
+        within="" if known.within is None else str(known.within),
+        own_margin=rows_text(own, plan.schema.counted),
     )
 
 
@@ -228,10 +288,17 @@ def _may_run_out(plan: OnlinePlan) -> str:
 
 
 def session_page(
-    session: Session, plan: OnlinePlan, live: LiveSession, *, typed: ConditionsForm | None, is_text: bool
+    session: Session,
+    plan: OnlinePlan,
+    live: LiveSession,
+    *,
+    typed: ConditionsForm | None,
+    is_text: bool,
+    within: str,
 ) -> SessionPage:
     """
     Args:
+        within: what was typed as the error that can be accepted.
         live: the part that a question changes, made before.
         typed: the question that was sent; without one, the fields hold the question whose answer is shown.
         is_text: it was sent as text.
@@ -252,6 +319,9 @@ def session_page(
         sentence=session_sentence(plan),
         columns=", ".join(universe.names),
         can_be_asked=not live.over and not live.why_not_ask,
+        has_prices=isinstance(plan.rules, NoiseRules),
+        within=within,
+        usual=_usual(plan),
         fields=tuple((each, opens_all or each.is_set) for each in fields.column_fields) if is_clickable else (),
         example=_example(universe),
         opens_text=is_text or not is_clickable,
@@ -263,6 +333,14 @@ def session_page(
         close_address=reverse("session_close", args=[session.pk]),
         is_used_up=session.used_up_at is not None,
     )
+
+
+def _usual(plan: OnlinePlan) -> str:
+    rules = plan.rules
+    if not isinstance(rules, NoiseRules):
+        return ""
+    takes = _share_text(Fraction(rules.usual_parts, PARTS), ROUND_UP)
+    return f"{rows_text(rules.half_width, plan.schema.counted)}, which takes {takes} of the session"
 
 
 def _audiences(session: Session) -> tuple[tuple[str, str, bool], ...]:

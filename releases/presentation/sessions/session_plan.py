@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from releases.engine.mechanisms.base import Plan
 from releases.engine.mechanisms.pmw.online import OnlinePlan
+from releases.engine.mechanisms.pmw.session import UpdateRules
 from releases.models import Dataset
 from releases.planning import comparison, usefulness
 from releases.planning.session_plans import least_rows
@@ -23,7 +24,9 @@ class SessionPlan:
         infeasible: why it cannot be run at all; the attributes from `formula` on are empty then.
         why_not: why it cannot be confirmed; empty where it can.
         charge: what is booked, to the last digit; empty where `cost` is that already.
-        updates: paid answers that are reserved.
+        way: how it answers.
+        updates: paid updates that are reserved; empty where it has none, as `free_margin` and `paid_margin` are.
+        margin: what an answer is within that is neither free nor an update.
         bound: what every answer is within, in rows; None where nothing is known of it.
         cells: how many cells the universe of its columns has.
         useful_from, good_from: the number of rows from which the bound is below half the table, and below a tenth.
@@ -40,6 +43,8 @@ class SessionPlan:
     formula: str = ""
     sentence: str = ""
     bound: float | None = None
+    way: str = ""
+    margin: str = ""
     updates: str = ""
     free_margin: str = ""
     paid_margin: str = ""
@@ -84,9 +89,8 @@ def session_plan(plan: Plan, dataset: Dataset) -> SessionPlan:
         formula=row.formula,
         sentence=session_sentence(plan),
         bound=plan.expectation.alpha if plan.expectation else None,
-        updates=f"{plan.rules.updates:,}",
-        free_margin=rows_text(plan.rules.public_half_width, counted),
-        paid_margin=rows_text(plan.rules.paid_half_width, counted),
+        way=row.mechanism.title,
+        **_margins(plan),
         columns=", ".join(plan.schema.universe.names),
         cells=f"{cells} cell{'' if cells == '1' else 's'}",
         population=population,
@@ -100,6 +104,17 @@ def session_plan(plan: Plan, dataset: Dataset) -> SessionPlan:
     )
 
 
+def _margins(plan: OnlinePlan) -> dict[str, str]:
+    rules, counted = plan.rules, plan.schema.counted
+    if not isinstance(rules, UpdateRules):
+        return {"margin": rows_text(rules.half_width, counted)}
+    return {
+        "updates": f"{rules.updates:,}",
+        "free_margin": rows_text(rules.public_half_width, counted),
+        "paid_margin": rows_text(rules.paid_half_width, counted),
+    }
+
+
 def _says_little(plan: OnlinePlan, useful_from: int | None) -> str:
     """Why it is of little use for the table it is planned for; empty where it is of use."""
     alpha, counted = plan.expectation.alpha if plan.expectation else 0.0, plan.schema.counted
@@ -109,6 +124,6 @@ def _says_little(plan: OnlinePlan, useful_from: int | None) -> str:
     many = counted.many
     begins = f" With this epsilon a session begins to be of use at about {useful_from:,} {many}." if useful_from else ""
     return (
-        f"± {rows_text(plan.rules.public_half_width, counted)} {why}. “Half the {many}”, said of every question, is as "
+        f"± {rows_text(plan.rules.half_width, counted)} {why}. “Half the {many}”, said of every question, is as "
         f"close and costs nothing.{begins} Take a larger epsilon, fewer questions, or a smaller universe."
     )

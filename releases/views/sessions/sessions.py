@@ -30,7 +30,7 @@ from releases.engine.mechanisms.pmw.online import OnlinePlan
 from releases.engine.mechanisms.pmw.session import AnswerKind, SessionOver
 from releases.forms.fields import in_one_line, sent_with, typed_or_first
 from releases.forms.predicates import ConditionsForm
-from releases.forms.releases import AskForm, AudienceForm, SessionDraftForm, SessionForm, SessionLinkForm
+from releases.forms.releases import AskForm, AudienceForm, SessionDraftForm, SessionForm, SessionLinkForm, WithinForm
 from releases.ledger import audit_log, refusals
 from releases.ledger.balances import first_epsilon
 from releases.models import (
@@ -48,12 +48,12 @@ from releases.planning.session_plans import planned_session
 from releases.presentation.sessions.past_answers import PastAnswer, past_answer
 from releases.presentation.sessions.sentences import session_sentence
 from releases.presentation.sessions.session_list import session_rows
-from releases.presentation.sessions.session_page import Known, live_session, session_page
+from releases.presentation.sessions.session_page import Known, Offer, live_session, session_page
 from releases.presentation.sessions.session_plan import session_plan
 from releases.publication import files
 from releases.publication.readme import name_of
 from releases.services.known_answers import known_in_session
-from releases.services.sessions import DEFAULT_QUESTIONS, MECHANISM
+from releases.services.sessions import DEFAULT_QUESTIONS
 from releases.views.common.csv_exports import csv_response
 from releases.views.common.live_validation import status_of
 from releases.views.common.wizard import budget_facts, not_ready
@@ -117,7 +117,7 @@ def _first(budget: Budget | None) -> dict[str, Any]:
 def _plan(schema: Schema, form: SessionForm) -> Plan:
     given = form.cleaned_data
     return planned_session(
-        MECHANISM,
+        given["way"],
         schema.project(services.sessions.columns_of_session(schema.universe, given["columns"])),
         privacy_budget(epsilon=given["epsilon"], delta=given["delta"] or "0"),
         services.release_inputs.read_beta(given["beta"]),
@@ -134,6 +134,7 @@ def _drafted(request: HttpRequest, dataset: Dataset, form: SessionForm, draft: u
         "beta": given["beta"],
         "options": form.options,
         "columns": given["columns"],
+        "way": given["way"],
     }
     drafts = dataset.releases.filter(state=ReleaseState.DRAFT).of_kind(SESSION)
     kept = drafts.filter(pk=draft).first() if draft is not None else None
@@ -149,13 +150,14 @@ def _drafted(request: HttpRequest, dataset: Dataset, form: SessionForm, draft: u
 
 def address_of_session(release: Release) -> str:
     """Where a draft of a session is planned again, filled with what it holds."""
-    options = (release.options or {}).get(MECHANISM, {})
+    options = (release.options or {}).get(release.mechanism, {})
     held = {
         "draft": release.pk,
         "title": release.title,
         "epsilon": release.epsilon,
         "delta": release.delta,
         "beta": release.beta,
+        "way": release.mechanism,
     }
     (query,) = (release.workload or {"queries": [{"count": {}}]})["queries"]
     held |= options | {"columns": list(query["count"])}
@@ -170,24 +172,26 @@ def session_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     plan = _readable_plan(request, session)
     if isinstance(plan, HttpResponse):
         return plan
-    form = AskForm(sent_with(request.POST, "query"))
+    form, within = AskForm(sent_with(request.POST, "query")), WithinForm(request.POST)
     typed = ConditionsForm(request.POST, universe=plan.schema.universe)
-    problem, status, known = "", 200, None
+    problem, status, known, offer = "", 200, None, None
     if request.method == "POST":
-        asked = _ask(request, session, plan, form, typed)
+        asked = _ask(request, session, plan, form, typed, within)
         if isinstance(asked, services.sessions.Answered):
             return _answered(request, session, plan, asked)
         if isinstance(asked, Known):
             known = asked
+        elif isinstance(asked, Offer):
+            offer = asked
         else:
             problem, status = asked
     link = SessionLinkForm(request.GET).given
-    live = live_session(session, plan, person=signed_in(request), problem=problem, known=known, **link)
+    live = live_session(session, plan, person=signed_in(request), problem=problem, known=known, offer=offer, **link)
     if request.headers.get("HX-Request") and not request.headers.get("HX-History-Restore-Request"):
         # Typed fields stand outside of the part that is replaced; an answer that is no success would not be shown.
         return render(request, "sessions/_session_live.html", {"live": live})
     sent = typed if request.method == "POST" else None
-    page = session_page(session, plan, live, typed=sent, is_text=form.is_bound)
+    page = session_page(session, plan, live, typed=sent, is_text=form.is_bound, within=request.POST.get("within", ""))
     return render(request, "sessions/session.html", {"page": page, "ask_form": form}, status=status)
 
 
@@ -205,19 +209,31 @@ def _readable(request: HttpRequest, release_id: uuid.UUID) -> Session | HttpResp
 
 
 def _ask(
-    request: HttpRequest, live: Session, plan: OnlinePlan, form: AskForm, typed: ConditionsForm
-) -> services.sessions.Answered | Known | tuple[str, int]:
-    """The answer; or that of a finished release, where that is at least as near; or what is wrong with the question,
-    with the status that says so."""
+    request: HttpRequest,
+    live: Session,
+    plan: OnlinePlan,
+    form: AskForm,
+    typed: ConditionsForm,
+    wanted: WithinForm,
+) -> services.sessions.Answered | Known | Offer | tuple[str, int]:
+    """The answer; or that of a finished release, where that is at least as near; or what an answer within the error
+    that was typed would take, until it is agreed to; or what is wrong with the question, with the status that says so.
+    """
     try:
-        if form.is_bound and not form.is_valid():
-            return in_one_line(form), 400
+        for each in (form, wanted):
+            if each.is_bound and not each.is_valid():
+                return in_one_line(each), 400
         query = form.cleaned_data["query"] if form.is_bound else typed.predicate()
+        within, person = wanted.cleaned_data["within"], signed_in(request)
         if not (form.is_bound and form.cleaned_data["anyway"]):
-            known = known_in_session(query, session=live, plan=plan, person=signed_in(request))
+            known = known_in_session(query, session=live, plan=plan, person=person, within=within)
             if known is not None:
-                return Known(query=query, answer=known)
-        return services.sessions.ask_session(session=live, query=query, by=signed_in(request))
+                return Known(query=query, within=within, answer=known)
+        if within is not None and not wanted.cleaned_data["agreed"]:
+            price = services.sessions.price_of(session=live, query=query, within=within, by=person)
+            if price is not None:
+                return Offer(query=query, within=within, price=price)
+        return services.sessions.ask_session(session=live, query=query, by=person, within=within)
     except InvalidInput as error:
         return in_words(error), 400
     except (SessionOver, refusals.LedgerRefusal, services.release_inputs.Refusal) as error:

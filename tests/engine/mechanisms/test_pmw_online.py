@@ -15,8 +15,8 @@ from releases.engine.mechanisms.base import mechanism
 from releases.engine.mechanisms.pmw.online import ExactCounts, queries_of
 from releases.engine.mechanisms.pmw.session import (
     AnswerKind,
-    Session,
     SessionOver,
+    UpdateSession,
 )
 from releases.engine.mechanisms.prepared_baseline import within_if_prepared
 from releases.engine.noise.randomness import StreamRandomness
@@ -77,7 +77,7 @@ def test_a_session_resumed_from_its_transcript_and_threshold_goes_on_exactly_as_
     for query in queries[:60]:
         session.ask(query, truth, rng=rng)
     known = ("universe", "rules", "total", "total_half_width", "noisy_threshold")
-    resumed = Session(**{each: getattr(session, each) for each in known}, exchanges=list(session.exchanges))
+    resumed = UpdateSession(**{each: getattr(session, each) for each in known}, exchanges=list(session.exchanges))
     np.testing.assert_array_equal(resumed.distribution(), session.distribution())
     assert resumed.updates_left == session.updates_left
     one, other = StreamRandomness(b"rest"), StreamRandomness(b"rest")

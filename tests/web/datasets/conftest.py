@@ -46,5 +46,6 @@ def filled(*rows, **more):
 def session(dataset, alice, carry_out):
     """An open session of a dataset with a budget, in which nothing was asked yet."""
     options = {"population": 200, "questions": 50}
-    live = services.sessions.draft_session(dataset=dataset, by=alice, title="Ask away", epsilon="1", options=options)
+    asked = {"epsilon": "1", "options": options, "way": "pmw-online"}
+    live = services.sessions.draft_session(dataset=dataset, by=alice, title="Ask away", **asked)
     return carry_out(live).session

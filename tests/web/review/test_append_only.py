@@ -198,6 +198,7 @@ CHANGE = {
     "Searchable": "as the release",
     "Session": "its threshold is drawn again",
     "SessionAnswer": "only added to by the site; the record outside the database counts the answers",
+    "SessionCells": "made with the session by the site, and changed by nothing",
     "Survey": "guarded by triggers of its own",
     "SurveyTally": "guarded by triggers of its own",
     "Upload": "on its way",

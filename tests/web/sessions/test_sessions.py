@@ -16,6 +16,7 @@ from tests.web.pages import body, field_value, words
 from tests.web.steps import execute, submit
 
 PLAN = {"title": "Ask away", "epsilon": "5", "delta": "0", "beta": "0.05", "questions": "50", "population": "200"}
+PLAN["way"] = "pmw-online"
 YOUNG_WOMEN = {"from.age": "18", "to.age": "35", "in.sex": ["female"]}
 HTMX = {"HX-Request": "true"}
 

@@ -22,9 +22,9 @@ from tests.web.steps import ask_for
 
 PEOPLE = ("nobody", "alice", "bob", "charlie", "sofia")
 #: Of what a request could have changed.
-_CHANGED = """Dataset Budget BudgetRequest Release Collection CollectionPart ReleaseRequest Session SessionAnswer Survey
-    SurveyTally LedgerEntry Organisation RegisteredConnection ApiToken Notice MailChoice Upload Workload
-    WorkloadVersion RegionBoundaries"""
+_CHANGED = """Dataset Budget BudgetRequest Release Collection CollectionPart ReleaseRequest Session
+    SessionAnswer SessionCells Survey SurveyTally LedgerEntry Organisation RegisteredConnection ApiToken Notice
+    MailChoice Upload Workload WorkloadVersion RegionBoundaries"""
 MODELS = (User, *(getattr(models, name) for name in _CHANGED.split()))
 LOGIN = "login"
 

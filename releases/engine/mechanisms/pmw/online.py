@@ -25,6 +25,7 @@ privacy and no bound by it.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -55,18 +56,40 @@ from releases.engine.mechanisms.base import (
     register,
     too_many_cells,
 )
-from releases.engine.mechanisms.pmw.session import AnswerKind, Rules, Session, SessionOver, most_updates, open_session
+from releases.engine.mechanisms.pmw.session import (
+    AnswerKind,
+    Exchange,
+    Rules,
+    Session,
+    SessionOver,
+    UpdateRules,
+    UpdateSession,
+    draw_threshold,
+    most_updates,
+)
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts, Histogram
 from releases.engine.workload.queries import Count, Family, Marginal, Prefix, Workload
 
+QUESTIONS = Option(
+    name="questions",
+    help="How many questions the session's bound should hold for; left empty, those of the workload.",
+    lowest=1,
+    highest=10_000_000,
+)
+POPULATION = Option(
+    name="population",
+    help="About how many rows the table has: a public guess, to choose parameters by; privacy needs none.",
+    lowest=1,
+    highest=10_000_000_000,
+    default=10_000,
+)
 #: Shares of beta: the total, the threshold's noise, the comparisons' noise, the paid answers' noise.
 _BETA = {"total": Fraction(1, 20), "threshold": Fraction(1, 20), "queries": Fraction(13, 20), "answers": Fraction(1, 4)}
 #: Share of epsilon for the noisy total, where it is not public.
 _TOTAL_SHARE = Fraction(1, 50)
 #: How many updates are considered; more than a few thousand leave each too little budget to be of use.
 _MAX_UPDATES = 4000
-_EXPECTED_ROWS = 10_000
 
 
 @register
@@ -81,19 +104,8 @@ class PrivateMultiplicativeWeightsOnline(Mechanism):
     )
     options: ClassVar[tuple[Option, ...]] = (
         ROWS,
-        Option(
-            name="questions",
-            help="How many questions the session's bound should hold for; left empty, those of the workload.",
-            lowest=1,
-            highest=10_000_000,
-        ),
-        Option(
-            name="population",
-            help="About how many rows the table has: a public guess, to choose parameters by; privacy needs none.",
-            lowest=1,
-            highest=10_000_000_000,
-            default=_EXPECTED_ROWS,
-        ),
+        QUESTIONS,
+        POPULATION,
         Option(
             name="updates",
             help="How many paid updates to reserve; left empty, the number with the best bound.",
@@ -110,13 +122,13 @@ class PrivateMultiplicativeWeightsOnline(Mechanism):
             return refusal
         workload = request.counts_asked
         questions = max(request.options["questions"] or 0, workload.size)
-        setting = _Setting.of(request, questions=questions)
+        setting = Setting.of(request, questions=questions, is_concentrated=isinstance(request.budget, ApproxDP))
         # More updates than questions can never be used.
         reserved = request.options["updates"]
         candidates = [min(reserved, questions)] if reserved else _numbers_of_updates(questions)
         priced = min((_priced(setting, updates) for updates in candidates), key=lambda each: each.half_width)
         width = priced.half_width
-        return OnlinePlan(
+        return UpdatePlan(
             **request.inputs(),
             rules=priced.rules,
             total_noise=setting.total_noise,
@@ -148,6 +160,21 @@ _FORMULA = (
 )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Opened:
+    """What a session has from the data when it is opened, and is stored with it.
+
+    Attributes:
+        total, total_half_width, noisy_threshold: see `Session`.
+        noisy_cells: of a session that answers from a noisy histogram: its cells; else None.
+    """
+
+    total: int
+    total_half_width: float
+    noisy_threshold: int = 0
+    noisy_cells: NDArray[np.int64] | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class OnlinePlan(Plan):
     """A session's plan.
@@ -161,13 +188,24 @@ class OnlinePlan(Plan):
     total_noise: LaplaceNoise | None
 
     def open(self, counts: Counts, *, rng: Randomness) -> Session:
-        """Open the session on data: its charge has been made. Touches the data for the total alone."""
+        """Open the session on data: its charge has been made."""
         exact = int(counts.marginal(self.schema.universe.names[:1]).sum())
         total, width = exact, 0.0
         if self.total_noise is not None:
             total = max(1, exact + int(self.total_noise.draw(1, rng)[0]))
             width = total_half_width(self.total_noise, self.beta)
-        return open_session(self.schema.universe, self.rules, total=total, total_half_width=width, rng=rng)
+        return self._open(counts, total, width, rng)
+
+    def half_width_of(self, query: Count) -> float:
+        """What the answer to a question is within, where its asker says nothing."""
+        return self.rules.half_width
+
+    @abstractmethod
+    def _open(self, counts: Counts, total: int, total_half_width: float, rng: Randomness) -> Session: ...
+
+    @abstractmethod
+    def resumed(self, stored: Opened, exchanges: list[Exchange]) -> Session:
+        """The session as its transcript leaves it."""
 
     def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
         progress("Counting the table", 0.0)
@@ -209,6 +247,27 @@ class OnlinePlan(Plan):
         return exchange.estimate, exchange.half_width
 
 
+@dataclass(frozen=True, kw_only=True)
+class UpdatePlan(OnlinePlan):
+    """Private multiplicative weights. Opening touches the data for the total alone."""
+
+    rules: UpdateRules
+
+    def _open(self, counts: Counts, total: int, total_half_width: float, rng: Randomness) -> Session:
+        opened = Opened(total=total, total_half_width=total_half_width, noisy_threshold=draw_threshold(self.rules, rng))
+        return self.resumed(opened, [])
+
+    def resumed(self, stored: Opened, exchanges: list[Exchange]) -> Session:
+        return UpdateSession(
+            universe=self.schema.universe,
+            rules=self.rules,
+            total=stored.total,
+            total_half_width=stored.total_half_width,
+            noisy_threshold=stored.noisy_threshold,
+            exchanges=exchanges,
+        )
+
+
 class ExactCounts:
     """Exact counts of queries, from marginals each computed once."""
 
@@ -241,8 +300,8 @@ def total_half_width(noise: LaplaceNoise, beta: Fraction) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Setting:
-    """What does not depend on the number of updates."""
+class Setting:
+    """What every session is planned from, with the budget that the number of rows has left."""
 
     cells: int
     questions: int
@@ -251,21 +310,27 @@ class _Setting:
     beta: Fraction
     budget: PureDP | ApproxDP
     total_noise: LaplaceNoise | None
+    is_concentrated: bool
     rho: Fraction
 
     @staticmethod
-    def of(request: Request, *, questions: int) -> _Setting:
+    def of(request: Request, *, questions: int, is_concentrated: bool) -> Setting:
+        """
+        Args:
+            is_concentrated: whether it is the budget's rho that is spent; else its epsilon, with no delta.
+        """
         rows = request.schema.rows_of_unit
         noise, rho = None, Fraction(0)
         if not request.schema.total_is_public:
             noise = LaplaceNoise(epsilon=request.budget.epsilon * _TOTAL_SHARE, l1_sensitivity=rows)
-        if isinstance(request.budget, ApproxDP):
+        if is_concentrated:
+            assert isinstance(request.budget, ApproxDP)
             rho = zcdp_budget(epsilon=request.budget.epsilon, delta=request.budget.delta).rho
             if noise is not None:
                 # In rho the total costs little: give it a share of epsilon whose rho is one part in fifty.
                 noise = LaplaceNoise(epsilon=_epsilon_of_share(rho * _TOTAL_SHARE), l1_sensitivity=rows)
                 rho -= rho_of_pure(epsilon=noise.epsilon)
-        return _Setting(
+        return Setting(
             cells=request.schema.universe.size,
             questions=questions,
             expected_rows=request.options["population"],
@@ -273,11 +338,26 @@ class _Setting:
             beta=request.beta,
             budget=request.budget,
             total_noise=noise,
+            is_concentrated=is_concentrated,
             rho=rho,
         )
 
     def beta_of(self, share: str) -> float:
         return float(self.beta * _BETA[share])
+
+    @property
+    def epsilon(self) -> Fraction:
+        """What the number of rows has left of it."""
+        return self.budget.epsilon - (0 if self.total_noise is None else self.total_noise.epsilon)
+
+    @property
+    def beta_of_answers(self) -> float:
+        """The probability left for what answers come from, where the rest is that of the number of rows."""
+        return float(self.beta * (1 if self.total_noise is None else 1 - _BETA["total"]))
+
+    def with_total(self, *events: Event) -> tuple[Event, ...]:
+        """All that a session is, with the number of rows that it begins with."""
+        return events if self.total_noise is None else (self.total_noise.event, *events)
 
     @property
     def total_half_width(self) -> float:
@@ -286,26 +366,24 @@ class _Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class _Priced:
-    rules: Rules
+    rules: UpdateRules
     events: tuple[Event, ...]
 
     @property
     def half_width(self) -> float:
-        return max(self.rules.public_half_width, self.rules.paid_half_width)
+        return self.rules.half_width
 
 
-def _priced(setting: _Setting, updates: int) -> _Priced:
+def _priced(setting: Setting, updates: int) -> _Priced:
     """The rules and events of a session with so many updates: the better of the shares tried for paid answers."""
     shares = (Fraction(1, 20), Fraction(1, 10), Fraction(1, 5), Fraction(1, 3))
     make = _concentrated if isinstance(setting.budget, ApproxDP) else _pure
     return min((make(setting, updates, share) for share in shares), key=lambda each: each.half_width)
 
 
-def _pure(setting: _Setting, updates: int, answers_share: Fraction) -> _Priced:
+def _pure(setting: Setting, updates: int, answers_share: Fraction) -> _Priced:
     """One sparse vector with c answers, the split of Lyu, Su and Li: ε2/ε1 = (2c)^(2/3)."""
-    epsilon = setting.budget.epsilon
-    if setting.total_noise is not None:
-        epsilon -= setting.total_noise.epsilon
+    epsilon = setting.epsilon
     for_answers = epsilon * answers_share
     for_threshold = _rounded((epsilon - for_answers) / (1 + Fraction((2 * updates) ** (2 / 3))))
     for_queries = epsilon - for_answers - for_threshold
@@ -323,10 +401,10 @@ def _pure(setting: _Setting, updates: int, answers_share: Fraction) -> _Priced:
     event = SparseVectorEvent(
         epsilon_threshold=for_threshold, epsilon_queries=for_queries, epsilon_answers=for_answers, answers=updates
     )
-    return _Priced(rules=rules, events=_with_total(setting, event))
+    return _Priced(rules=rules, events=setting.with_total(event))
 
 
-def _concentrated(setting: _Setting, updates: int, answers_share: Fraction) -> _Priced:
+def _concentrated(setting: Setting, updates: int, answers_share: Fraction) -> _Priced:
     """c times AboveThreshold, its threshold drawn again each time, and c Gaussian counts."""
     each = setting.rho / updates
     epsilon = _epsilon_of_share(each * (1 - answers_share))
@@ -350,14 +428,14 @@ def _concentrated(setting: _Setting, updates: int, answers_share: Fraction) -> _
     )
     return _Priced(
         rules=rules,
-        events=_with_total(
-            setting, RepeatedEvent(event=above, times=updates), RepeatedEvent(event=noise.event, times=updates)
+        events=setting.with_total(
+            RepeatedEvent(event=above, times=updates), RepeatedEvent(event=noise.event, times=updates)
         ),
     )
 
 
 def _rules(
-    setting: _Setting,
+    setting: Setting,
     updates: int,
     *,
     threshold_scale: Fraction,
@@ -365,7 +443,7 @@ def _rules(
     thresholds: int,
     noise: LaplaceNoise | GaussianNoise,
     paid: float,
-) -> Rules:
+) -> UpdateRules:
     slack = laplace_max_quantile(
         scale=threshold_scale, count=thresholds, beta=setting.beta_of("threshold")
     ) + laplace_max_quantile(scale=query_scale, count=2 * setting.questions, beta=setting.beta_of("queries"))
@@ -375,7 +453,7 @@ def _rules(
         gap = ceil(setting.expected_rows * sqrt(log(setting.cells) / (2 * updates)) * 1.0001) + 1
         assert most_updates(setting.cells, gap=gap - 0.5, rows=setting.expected_rows) < updates
     threshold = slack + ceil(setting.total_half_width) + gap
-    return Rules(
+    return UpdateRules(
         updates=updates,
         questions=setting.questions,
         threshold=threshold,
@@ -388,10 +466,6 @@ def _rules(
         paid_half_width=paid,
         least_gap=gap - 0.5,
     )
-
-
-def _with_total(setting: _Setting, *events: Event) -> tuple[Event, ...]:
-    return events if setting.total_noise is None else (setting.total_noise.event, *events)
 
 
 def _numbers_of_updates(questions: int) -> list[int]:

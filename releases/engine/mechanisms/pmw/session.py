@@ -1,10 +1,10 @@
-"""A live session of private multiplicative weights: questions one at a time, most of them free.
+"""Live sessions: questions one at a time, as every session answers them, and by private multiplicative weights.
 
-The session keeps a public distribution h over the universe, at first uniform. Asked a counting query f, it compares
-the true count f(D) with the public estimate ñ f(h) by the sparse vector technique. Below the noisy threshold, the
-public estimate is the answer and nothing more is learned from the data than that it was near enough. Above, the
-session pays: it answers by a fresh noisy count and moves h towards it, by one multiplicative-weights step. All that
-can ever be paid, c such updates, was charged when the session was opened.
+A session of private multiplicative weights keeps a public distribution h over the universe, at first uniform. Asked a
+counting query f, it compares the true count f(D) with the public estimate ñ f(h) by the sparse vector technique. Below
+the noisy threshold, the public estimate is the answer and nothing more is learned from the data than that it was near
+enough. Above, the session pays: it answers by a fresh noisy count and moves h towards it, by one multiplicative-weights
+step. All that can ever be paid, c such updates, was charged when the session was opened.
 
     h, ñ, the transcript           public: the state is a function of the transcript, so it can be replayed
     the noisy threshold, the data  secret: never shown, never exported
@@ -15,19 +15,20 @@ Algorithm 1. The form proved here is tighter than theirs; the proof stands in ``
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 from itertools import pairwise
-from math import prod
+from math import ceil, prod
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.domain.universe import Universe
-from releases.engine.errors import EngineError
+from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.noise.discrete import discrete_laplace
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.possible import only_possible
@@ -49,7 +50,13 @@ class AnswerKind(StrEnum):
 
     PUBLIC = "from what is already public"
     PAID = "by a paid update"
+    MEASURED = "by noise of its own"
     REPEATED = "asked before"
+
+    @property
+    def is_paid(self) -> bool:
+        """Whether the answer was made from the data when the question was asked."""
+        return self in (AnswerKind.PAID, AnswerKind.MEASURED)
 
 
 class SessionOver(EngineError):
@@ -66,6 +73,7 @@ class Exchange:
         estimate: a whole count.
         half_width: the truth is within it, for all answers of the session at once, at its confidence.
         sign: for a paid update whether the public estimate was too low (1) or too high (-1), else 0.
+        parts: what it took of a session's budget where each answer has a price, in parts of `noise.PARTS`; else 0.
     """
 
     query: Count
@@ -73,6 +81,20 @@ class Exchange:
     estimate: int
     half_width: float
     sign: int = 0
+    parts: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AnswerPrice:
+    """What an answer will be, before it is asked for.
+
+    Attributes:
+        half_width: what it is within, in rows.
+        parts: what it takes; 0 where answers have no price of their own.
+    """
+
+    half_width: float
+    parts: int = 0
 
 
 class AnswerNoise(Protocol):
@@ -83,50 +105,83 @@ class AnswerNoise(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rules:
-    """The public parameters of a session; see ``online.py`` for how they are chosen.
+    """The public parameters that every session has.
 
     Attributes:
-        updates: c, how many paid updates there are in all.
-        questions: k, how many questions the bound speaks of.
+        updates: c, how many paid answers there are in all.
+        questions: k, how many questions the bound speaks of; None where it speaks of all that there are.
+        public_half_width: of an answer from the public state, at most.
+        paid_half_width: of a paid answer, at most.
+    """
+
+    updates: int
+    questions: int | None
+    public_half_width: float
+    paid_half_width: float
+
+    @property
+    def half_width(self) -> float:
+        """What every answer is within, all at once."""
+        return max(self.public_half_width, self.paid_half_width)
+
+    @abstractmethod
+    def are_settled(self, *, updates_left: int, cells: int, rows: float) -> bool:
+        """Whether what is public proves that the next answer keeps its bound.
+
+        Args:
+            cells: of the universe.
+            rows: what the number of rows is at most.
+        """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UpdateRules(Rules):
+    """The public parameters of private multiplicative weights; see ``online.py`` for how they are chosen.
+
+    Attributes:
         threshold: T, in rows.
         threshold_scale: of the noise on the threshold.
         query_scale: of the noise on each comparison.
         renews_threshold: whether the threshold's noise is drawn again after each update (a new AboveThreshold).
         answer_noise: on paid answers.
-        public_half_width: of an answer from the public state.
-        paid_half_width: of a paid answer.
         least_gap: rows by which the public estimate is off whenever an update is paid for.
     """
 
-    updates: int
     questions: int
     threshold: int
     threshold_scale: Fraction
     query_scale: Fraction
     renews_threshold: bool
     answer_noise: AnswerNoise
-    public_half_width: float
-    paid_half_width: float
     least_gap: float
+
+    def are_settled(self, *, updates_left: int, cells: int, rows: float) -> bool:
+        """With no update left: whether every query is proved to be answered well by the public state.
+
+        Each update lowers the divergence from the true distribution by 2 (gap / n)^2 at least, for n the most rows
+        there can be, from ln|X| at most and never below 0: so at most ln|X| n^2 / (2 gap^2) updates can happen, and
+        if c is more than that, c have not.
+        """
+        return updates_left > 0 or self.updates > most_updates(cells, gap=self.least_gap, rows=rows)
 
 
 @dataclass(kw_only=True)
-class Session:
-    """A session under way. Made by `open_session`, or again from its transcript.
+class Session(ABC):
+    """A session under way. Made by its plan, or again from its transcript.
 
     Attributes:
         universe, rules: public, fixed.
         total: ñ, the public or paid-for number of rows.
         total_half_width: how far ñ can be from the true number.
         exchanges: the transcript so far.
-        noisy_threshold: SECRET.
+        noisy_threshold: SECRET; 0 where there is none.
     """
 
     universe: Universe
     rules: Rules
     total: int
     total_half_width: float
-    noisy_threshold: int
+    noisy_threshold: int = 0
     exchanges: list[Exchange] = field(default_factory=list)
     _weights: NDArray[np.float64] = field(init=False, repr=False)
     _sum: float = field(init=False, repr=False)
@@ -134,91 +189,88 @@ class Session:
     _asked: dict[Count, Exchange] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        # No more than ln|X| from any distribution over possible cells, which is all that the number of updates needs.
-        self._weights = only_possible(self.universe, np.full(self.universe.shape, 1.0 / self.universe.size))
+        self._weights = self._first()
         self._sum = float(self._weights.sum()) if self.universe.is_limited else 1.0
         replayed, self.exchanges = self.exchanges, []
         for exchange in replayed:
             self.record(exchange)
+
+    def _first(self) -> NDArray[np.float64]:
+        """The distribution before the first answer.
+
+        No more than ln|X| from any distribution over possible cells, which is all that the number of updates needs.
+        """
+        return only_possible(self.universe, np.full(self.universe.shape, 1.0 / self.universe.size))
 
     @property
     def updates_left(self) -> int:
         return self.rules.updates - self._used
 
     @property
-    def questions_left(self) -> int:
-        return self.rules.questions - len(self._asked)
+    def questions_left(self) -> int | None:
+        """None where their number has no limit."""
+        return None if self.rules.questions is None else self.rules.questions - len(self.exchanges)
 
     @property
     def is_settled(self) -> bool:
-        """Whether, with no update left, every query is proved to be answered well by the public state.
-
-        Each update lowers the divergence from the true distribution by 2 (gap / n)^2 at least, for n the most rows
-        there can be, from ln|X| at most and never below 0: so at most ln|X| n^2 / (2 gap^2) updates can happen, and
-        if c is more than that, c have not.
-        """
-        most = most_updates(self.universe.size, gap=self.rules.least_gap, rows=self.most_rows)
-        return self.updates_left > 0 or self.rules.updates > most
+        """Whether the next answer is proved to keep its bound."""
+        return self.rules.are_settled(updates_left=self.updates_left, cells=self.universe.size, rows=self.most_rows)
 
     @property
     def most_rows(self) -> float:
         """What the number of rows is at most, at the session's confidence. Public."""
         return self.total + self.total_half_width
 
-    @property
-    def step(self) -> float:
-        """η of an update, 4 gap / n for the largest n there can be, so that no table makes it overshoot."""
-        return 4 * self.rules.least_gap / self.most_rows
-
-    def ask(self, query: Count, truth: Truth, *, rng: Randomness) -> Exchange:
+    def ask(self, query: Count, truth: Truth, *, rng: Randomness, within: int | None = None) -> Exchange:
         """Answer one question.
 
+        Args:
+            within: the error that the asker can accept, in rows; None for that of the session's bound.
+
         Raises:
+            InvalidInput: no answer within so few rows is left. Nothing was asked of the data.
             SessionOver: no update is left and further answers are not proved, or all k questions were asked.
         """
         query = query.simplified(self.universe)
-        if (before := self._asked.get(query)) is not None:
-            return Exchange(
-                query=query, kind=AnswerKind.REPEATED, estimate=before.estimate, half_width=before.half_width
-            )
+        before = self._asked.get(query)
+        if before is not None and (within is None or before.half_width <= within):
+            return replace(before, kind=AnswerKind.REPEATED, sign=0, parts=0)
+        if self.questions_left is not None and self.questions_left <= 0:
+            raise SessionOver("All questions that the session's bound speaks of were asked.")
         if not self.is_settled:
             raise SessionOver("All paid updates are used; further answers would come without a proved bound.")
-        if self.questions_left <= 0:
-            raise SessionOver("All questions that the session's bound speaks of were asked.")
-        exchange = self._answer(query, truth, rng)
+        exchange = self._answer(query, truth, self.price(query, within), rng)
         self.record(exchange)
-        if exchange.kind is AnswerKind.PAID and self.rules.renews_threshold:
-            self.noisy_threshold = draw_threshold(self.rules, rng)
         return exchange
 
-    def _answer(self, query: Count, truth: Truth, rng: Randomness) -> Exchange:
-        public = self.estimate(query)
-        if self.updates_left == 0:
-            return self._public(query, public)
-        exact = truth(query)
-        gap = exact - public
-        noise = discrete_laplace(scale=self.rules.query_scale, size=2, rng=rng)
-        if gap + int(noise[0]) >= self.noisy_threshold:
-            sign = 1
-        elif -gap + int(noise[1]) >= self.noisy_threshold:
-            sign = -1
-        else:
-            return self._public(query, public)
-        paid = exact + int(self.rules.answer_noise.draw(1, rng)[0])
-        return Exchange(
-            query=query,
-            kind=AnswerKind.PAID,
-            estimate=max(0, paid),
-            half_width=self.rules.paid_half_width,
-            sign=sign,
-        )
+    def price(self, query: Count, within: int | None = None) -> AnswerPrice:
+        """What an answer takes, and how close it is. From public facts and earlier answers alone.
 
-    def _public(self, query: Count, estimate: int) -> Exchange:
-        return Exchange(query=query, kind=AnswerKind.PUBLIC, estimate=estimate, half_width=self.rules.public_half_width)
+        Raises:
+            InvalidInput: no answer within so few rows is left.
+        """
+        offered = self._offered(query.simplified(self.universe), within)
+        if within is not None and within < offered.half_width:
+            raise InvalidInput(
+                "within", within, f"must be at least {ceil(offered.half_width):,}: this session has no closer answer"
+            )
+        return offered
+
+    @abstractmethod
+    def _offered(self, query: Count, within: int | None) -> AnswerPrice:
+        """The answer that there is within so few rows, or else the closest."""
+
+    @abstractmethod
+    def _answer(self, query: Count, truth: Truth, price: AnswerPrice, rng: Randomness) -> Exchange: ...
 
     def estimate(self, query: Count) -> int:
         """ñ f(h) as a whole count: public, free, and read off the query's slice of the universe alone."""
         return round(self.total * float(self._slice(query).sum()) / self._sum)
+
+    @property
+    def closest(self) -> tuple[Exchange, ...]:
+        """The closest answer to each question that was asked."""
+        return tuple(self._asked.values())
 
     def distribution(self) -> NDArray[np.float64]:
         """h, summing to 1. Public."""
@@ -237,8 +289,8 @@ class Session:
             return weights
         # Multiplies every cell, so that a turn touches the cells of its query alone.
         whole = 1.0
-        indices = [(each, self._index(each.query)) for each in self.exchanges]
-        touched = sum(self._cells(each.query) for each in self.exchanges)
+        indices = [(each, self._index(each.query)) for each in self.closest]
+        touched = sum(self._cells(each.query) for each in self.closest)
         for _ in range(min(_MAX_TURNS, max(1, _MAX_TOUCHED // max(touched, 1)))):
             moved = 0.0
             for exchange, index in indices:
@@ -261,7 +313,7 @@ class Session:
         """The share of the rows that a query's cells are to have, where they have `part` of them now."""
         least = 0.5 / self.total
         estimate = exchange.estimate / self.total
-        if exchange.kind is not AnswerKind.PAID:
+        if not exchange.kind.is_paid:
             reach = exchange.half_width / self.total
             estimate = min(max(part, estimate - reach), estimate + reach)
             if estimate == part:
@@ -271,18 +323,15 @@ class Session:
     def record(self, exchange: Exchange) -> None:
         """Add an exchange to the transcript and move the public state by it; replaying is nothing else."""
         self.exchanges.append(exchange)
-        self._asked[exchange.query] = exchange
-        if exchange.kind is not AnswerKind.PAID:
-            return
-        self._used += 1
-        factor = float(np.exp(exchange.sign * self.step))
-        index = self._index(exchange.query)
-        before = float(self._weights[index].sum())
-        self._weights[index] *= factor
-        self._sum += (factor - 1) * before
-        if self._sum > _LARGEST_TOTAL or self._sum < 1 / _LARGEST_TOTAL:
-            self._weights /= self._sum
-            self._sum = float(self._weights.sum())
+        before = self._asked.get(exchange.query)
+        if before is None or exchange.half_width < before.half_width:
+            self._asked[exchange.query] = exchange
+        if exchange.kind.is_paid:
+            self._used += 1
+            self._learn(exchange)
+
+    def _learn(self, paid: Exchange) -> None:  # noqa: B027  a session may learn nothing
+        """Move the public state by a paid answer."""
 
     def _slice(self, query: Count) -> NDArray[np.float64]:
         part: NDArray[np.float64] = self._weights[self._index(query)]
@@ -305,18 +354,59 @@ class Session:
         return self.universe.names, self.universe.shape
 
 
-def open_session(universe: Universe, rules: Rules, *, total: int, total_half_width: float, rng: Randomness) -> Session:
-    """Begin a session whose price has been charged."""
-    return Session(
-        universe=universe,
-        rules=rules,
-        total=total,
-        total_half_width=total_half_width,
-        noisy_threshold=draw_threshold(rules, rng),
-    )
+@dataclass(kw_only=True)
+class UpdateSession(Session):
+    """Private multiplicative weights: answers from the public state, which each paid answer improves."""
+
+    rules: UpdateRules
+
+    @property
+    def step(self) -> float:
+        """η of an update, 4 gap / n for the largest n there can be, so that no table makes it overshoot."""
+        return 4 * self.rules.least_gap / self.most_rows
+
+    def _offered(self, query: Count, within: int | None) -> AnswerPrice:
+        return AnswerPrice(half_width=self.rules.half_width)
+
+    def _answer(self, query: Count, truth: Truth, price: AnswerPrice, rng: Randomness) -> Exchange:
+        public = self.estimate(query)
+        if self.updates_left == 0:
+            return self._public(query, public)
+        exact = truth(query)
+        gap = exact - public
+        noise = discrete_laplace(scale=self.rules.query_scale, size=2, rng=rng)
+        if gap + int(noise[0]) >= self.noisy_threshold:
+            sign = 1
+        elif -gap + int(noise[1]) >= self.noisy_threshold:
+            sign = -1
+        else:
+            return self._public(query, public)
+        paid = exact + int(self.rules.answer_noise.draw(1, rng)[0])
+        if self.rules.renews_threshold:
+            self.noisy_threshold = draw_threshold(self.rules, rng)
+        return Exchange(
+            query=query,
+            kind=AnswerKind.PAID,
+            estimate=max(0, paid),
+            half_width=self.rules.paid_half_width,
+            sign=sign,
+        )
+
+    def _public(self, query: Count, estimate: int) -> Exchange:
+        return Exchange(query=query, kind=AnswerKind.PUBLIC, estimate=estimate, half_width=self.rules.public_half_width)
+
+    def _learn(self, paid: Exchange) -> None:
+        factor = float(np.exp(paid.sign * self.step))
+        index = self._index(paid.query)
+        before = float(self._weights[index].sum())
+        self._weights[index] *= factor
+        self._sum += (factor - 1) * before
+        if self._sum > _LARGEST_TOTAL or self._sum < 1 / _LARGEST_TOTAL:
+            self._weights /= self._sum
+            self._sum = float(self._weights.sum())
 
 
-def draw_threshold(rules: Rules, rng: Randomness) -> int:
+def draw_threshold(rules: UpdateRules, rng: Randomness) -> int:
     return rules.threshold + int(discrete_laplace(scale=rules.threshold_scale, size=1, rng=rng)[0])
 
 

@@ -1,0 +1,66 @@
+"""The ways in which a session can answer, and which of them has the closest bound. Public inputs only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from math import inf
+from typing import Any
+
+from releases.engine.domain.privacy import PrivacyBudget
+from releases.engine.domain.schema import Schema
+from releases.engine.errors import InvalidInput
+from releases.engine.mechanisms.base import Option, Plan, mechanism
+from releases.engine.mechanisms.pmw.online import one_count
+
+#: By the names of their mechanisms.
+WAYS = ("noise-online", "histogram-online", "pmw-online")
+
+
+def read_way(name: str) -> str:
+    """A way by its name; empty for the closest.
+
+    Raises:
+        InvalidInput: there is none of that name.
+    """
+    if name and name not in WAYS:
+        raise InvalidInput("way", name, f"must be one of {', '.join(WAYS)}, or empty for the closest bound")
+    return name
+
+
+def own_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a session's options that one of its ways has.
+
+    Raises:
+        InvalidInput: an option breaks its rule, or no way has one of that name.
+    """
+    known: dict[str, Option] = {option.name: option for way in WAYS for option in mechanism(way).options}
+    if unknown := set(options) - set(known):
+        raise InvalidInput("options", ", ".join(sorted(unknown)), "is not an option of a session")
+    for option, value in options.items():
+        known[option].read(value)
+    own = {option.name for option in mechanism(name).options}
+    return {option: value for option, value in options.items() if option in own}
+
+
+def plan_of_way(
+    name: str, schema: Schema, *, budget: PrivacyBudget, beta: Fraction, options: Mapping[str, Any]
+) -> Plan:
+    """A session's plan. Its questions are not known, so it is planned with one count, which names the columns.
+
+    Args:
+        name: of the way; empty for the one with the closest bound, or, where paid updates are chosen, that which has
+            them.
+
+    Raises:
+        InvalidInput: the way, or an option, breaks its rule.
+    """
+    has_updates = options.get("updates") not in (None, "")
+    ways = [read_way(name)] if name else ["pmw-online"] if has_updates else list(WAYS)
+    plans = [
+        mechanism(way).plan(
+            schema, one_count(schema.universe), budget=budget, beta=beta, options=own_options(way, options)
+        )
+        for way in ways
+    ]
+    return min(plans, key=lambda plan: inf if plan.expectation is None else plan.expectation.alpha)
