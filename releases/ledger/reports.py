@@ -19,7 +19,7 @@ from uuid import UUID
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Sum, Value
 from django.utils import timezone
 
-from releases.display.charts import StepPoint
+from releases.display.charts.spending import StepPoint
 from releases.engine.accounting import filters, tight_composition
 from releases.engine.accounting.accountant import DELTA_PLACES, Price
 from releases.engine.accounting.events import Event, event_from_json

@@ -8,8 +8,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from releases.display import charts
-from releases.display.charts import BoundPoint
+from releases.display.charts.epsilon import BoundPoint
+from releases.display.charts.epsilon import bound_curves as chart_of_curves
 from releases.engine.domain.privacy import PrivacyBudget
 from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
@@ -102,7 +102,7 @@ def bound_curves(rows: Sequence[ComparedPlan], *, chosen: Fraction) -> list[Boun
                     id=f"bounds-data-{number}" if number else "bounds-data",
                     unit=unit,
                     table=_bound_table(points, unit),
-                    chart=charts.bound_curves(points, chosen=float(chosen), unit=unit, titles=drawn_titles(rows)),
+                    chart=chart_of_curves(points, chosen=float(chosen), unit=unit, titles=drawn_titles(rows)),
                 )
             )
     return drawn

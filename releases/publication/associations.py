@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import ceil, floor
 from typing import Any
 
-from releases.display import charts
+from releases.display.charts.tables import heat_map
 from releases.engine.domain.counted import Counted
 from releases.engine.mechanisms.strongest_associations import TABLES
 from releases.publication.receipt import counted_by
@@ -65,7 +65,7 @@ def _association(noted: Mapping[str, Any], counted: Counted) -> Association:
         cells=cells,
         counted=counted.many,
         sentence=_sentence(noted, counted),
-        chart=charts.heat_map(drawn, heads=(one, other), unit=counted.many),
+        chart=heat_map(drawn, heads=(one, other), unit=counted.many),
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from releases.display import charts
+from releases.display.charts.maps import feature, region_map
 from releases.engine.workload.queries import Family, Marginal
 from releases.engine.workload.questions import Inquiry, Question, dates_of
 from releases.engine.workload.statistic import Part
@@ -60,7 +60,7 @@ def boundaries_of(dataset: Dataset, question: Question) -> str:
     kept: dict[str, Any] = {}
     for each in dataset.boundaries.filter(column__in=columns).order_by("column"):
         labels = [label for label in question.universe[each.column].labels if label in each.shapes]
-        features = [charts.feature(each.shapes[label]) | {"properties": {"label": label}} for label in labels]
+        features = [feature(each.shapes[label]) | {"properties": {"label": label}} for label in labels]
         if features:
             kept[each.column] = {"type": "FeatureCollection", "features": features}
     return json.dumps(kept, ensure_ascii=False, separators=(",", ":")) + "\n" if kept else ""
@@ -97,7 +97,7 @@ def map_of(
         {"label": label, **{name: row.get(name) for name in ("estimate", "lower", "upper")}}
         for label, row in zip(labels, read(first, first + family.cells(universe)), strict=True)
     ]
-    chart = charts.region_map(
+    chart = region_map(
         drawn,
         maps[column],
         title=family.title(universe),
@@ -111,7 +111,7 @@ def preview(column: str, shapes: Mapping[str, Shape], labels: Sequence[str]) -> 
     """A column's map without any numbers; None where none of its labels is on it."""
     if not any(label in shapes for label in labels):
         return None
-    chart = charts.region_map([{"label": label} for label in labels], shapes, title=column)
+    chart = region_map([{"label": label} for label in labels], shapes, title=column)
     return RegionMap(chart=chart, missing=not_on_map(shapes, labels))
 
 

@@ -20,7 +20,8 @@ from typing import Any
 from django.conf import settings
 from django.template.loader import render_to_string
 
-from releases.display import charts
+from releases.display.charts.answers import date_marks, marginal_bars, time_bars
+from releases.display.charts.tables import heat_map
 from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
 from releases.engine.workload.parsing import read_answered
@@ -270,7 +271,7 @@ def time_chart(
         for (label,), row in zip(labels, rows, strict=True)
         if label in spans
     ]
-    return charts.time_bars(drawn, title=family.title(universe), unit=universe.counted.many) if len(drawn) > 1 else None
+    return time_bars(drawn, title=family.title(universe), unit=universe.counted.many) if len(drawn) > 1 else None
 
 
 def _day(number: int) -> str:
@@ -292,15 +293,15 @@ def _chart(
     unit = universe.counted.many
     if is_heat(family, universe):
         squares = [{"labels": label, **row} for label, row in zip(labels, rows, strict=True)]
-        return charts.heat_map(squares, heads=heads, unit=unit)
+        return heat_map(squares, heads=heads, unit=unit)
     if (in_time := time_chart(family, universe, labels, rows)) is not None:
         return in_time
     drawn = [{"label": ", ".join(label), **row} for label, row in zip(labels, rows, strict=True)]
     if isinstance(rows[0]["estimate"], date):
-        return charts.date_marks(drawn, title=family.title(universe))
+        return date_marks(drawn, title=family.title(universe))
     if is_counts:
-        return charts.marginal_bars(drawn, title=family.title(universe), unit=unit)
-    return charts.marginal_bars(drawn, title=family.title(universe), unit="", is_counts=False)
+        return marginal_bars(drawn, title=family.title(universe), unit=unit)
+    return marginal_bars(drawn, title=family.title(universe), unit="", is_counts=False)
 
 
 def files_of(report: Report) -> dict[str, bytes]:

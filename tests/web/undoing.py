@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -66,10 +67,17 @@ _spare: list[_Copies] = []
 
 def _contents(folders: Iterable[Path]) -> set[tuple[object, ...]]:
     """What is in folders: each thing's name, which file it is, its length, and when it was last written or moved."""
-    found = set()
-    for folder in folders:
-        for path in (folder, *folder.rglob("*")):
-            if path.exists():
-                known = path.stat()
-                found.add((path, known.st_ino, known.st_size, known.st_mtime_ns, known.st_ctime_ns))
+    found, waiting = set(), [str(folder) for folder in folders if folder.exists()]
+    for path in waiting:
+        found.add(_known(path, os.stat(path)))
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                else:
+                    found.add(_known(entry.path, entry.stat()))
     return found
+
+
+def _known(path: str, known: os.stat_result) -> tuple[object, ...]:
+    return path, known.st_ino, known.st_size, known.st_mtime_ns, known.st_ctime_ns

@@ -9,7 +9,8 @@ is independent of them, and S' = S + η N with η = τ/200.
     Pr[|S'| >= L - w] at most, which Chernoff's bound keeps to a millionth of β.
 3.  The series is cut at η θ = 8, beyond which it is less than 10^-15. It is cut before, at θ_1, where the product of
     the factors with c_i θ <= π for all θ up to there, which fall, is below e^-50; the rest is less than 10^-20 then.
-4.  10^-9 is left for rounding, thousands of times what double precision loses in the sums at hand.
+    Terms whose factor of the sine is below 10^-17 are left out: of 4 million these are less than 10^-10.
+4.  10^-9 is left for all this and for rounding, thousands of times what double precision loses in the sums at hand.
 
 Where β is too small for 4, or the series too long, the answer is Chernoff's bound, which always holds.
 """
@@ -36,6 +37,8 @@ _LEFT_OUT, _ROUNDING, _LEAST_BETA = 1e-6, 1e-9, 1e-8
 _SHARES = np.concatenate([np.geomspace(1e-4, 0.5, 60), 1 - np.geomspace(0.48, 1e-6, 30)])
 #: Of the farthest angle, those that are tried as an end of the series.
 _TRIED = np.geomspace(1e-3, 1, 48)
+#: Terms that are smaller are left out.
+_LEAST_TERM = 1e-17
 #: Terms times draws of different factors that are summed, about a tenth of a second.
 _MOST_TERMS = 4_000_000
 #: Of these so many at a time.
@@ -146,6 +149,8 @@ def combination_quantile(combination: Combination, *, law: SummandLaw, beta: flo
     places = np.arange(1, terms + 1)
     angles = np.asarray(places * step, dtype=np.float64)
     weights = 2 * np.exp(combination.log_transform(law, angles) - (smoothing * angles) ** 2 / 2) / (pi * places)
+    is_seen = weights > _LEAST_TERM
+    angles, weights = angles[is_seen], weights[is_seen]
     allowed = beta * (1 - _LEFT_OUT) * float(ndtr(_ALLOWED)) - _ROUNDING
 
     def is_seldom_missed(width: float) -> bool:

@@ -15,7 +15,8 @@ from django.core.paginator import Page, Paginator
 from django.http import QueryDict
 from django.template.defaultfilters import floatformat
 
-from releases.display import charts
+from releases.display.charts.answers import marginal_bars
+from releases.display.charts.tables import heat_map
 from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.counted import Counted
 from releases.engine.domain.universe import Universe
@@ -344,7 +345,7 @@ def _importance(workload: Question, family: Family | Part, receipt: dict[str, An
 
 def _heat(rows: list[Answer], heads: Sequence[str], notes: Notes, unit: str) -> dict[str, Any]:
     drawn = [{"labels": row.labels, **row.to_json()} for row in rows]
-    return charts.heat_map(drawn, heads=[with_unit(name, notes) for name in heads], unit=unit)
+    return heat_map(drawn, heads=[with_unit(name, notes) for name in heads], unit=unit)
 
 
 def _in_time(family: Family | Part, universe: Universe, rows: list[Answer]) -> dict[str, Any] | None:
@@ -358,4 +359,4 @@ def _bars(rows: list[Answer], title: str, names: Sequence[str], notes: Notes, un
     titled = [with_unit(name, notes) for name in names]
     # The question's title is above the chart anyway.
     axis = "" if titled == list(names) else ", ".join(titled)
-    return charts.marginal_bars([row.to_json() for row in rows], title=title, unit=unit, axis=axis)
+    return marginal_bars([row.to_json() for row in rows], title=title, unit=unit, axis=axis)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from releases.display import charts
+from releases.display.charts.answers import date_marks, marginal_bars
 from releases.engine.domain.counted import Counted
 from releases.engine.domain.dates import Dates
 from releases.engine.mechanisms.thresholds import ABOVE
@@ -185,8 +185,8 @@ def _chart(inquiry: Inquiry, drawn: list[dict[str, Any]], notes: Notes) -> dict[
     unit = inquiry.universe.counted.many if is_counts else unit_of(inquiry, notes)
     title = inquiry.families[0].title(inquiry.universe)
     if dates_of(inquiry) is not None:
-        return charts.date_marks(drawn, title=title)
-    return charts.marginal_bars(drawn, title=title, unit=unit, is_counts=is_counts)
+        return date_marks(drawn, title=title)
+    return marginal_bars(drawn, title=title, unit=unit, is_counts=is_counts)
 
 
 def _label(inquiry: Inquiry, part: Part, row: tuple[str, ...]) -> str:

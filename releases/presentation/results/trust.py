@@ -9,7 +9,7 @@ from math import ceil, floor
 from pathlib import Path
 from typing import Any
 
-from releases.display import charts
+from releases.display.charts.tables import association_matrix, trust_matrix
 from releases.engine.domain.counted import Counted
 from releases.engine.estimation.trust import State, Trust
 from releases.publication.receipt import counted_by, percent, rows_text
@@ -95,8 +95,8 @@ def trust_section(result: Mapping[str, Any], folder: Path) -> TrustSection | Non
         quality=tuple(_quality(quality)),
         counts=" ".join(_counted(quality[name], said) for name, said in _SETS.items()),
         largest=_largest(quality, counted),
-        chart=charts.trust_matrix([_square(each) for each in entries]) if pairs else None,
-        associations=charts.association_matrix(linked) if linked else None,
+        chart=trust_matrix([_square(each) for each in entries]) if pairs else None,
+        associations=association_matrix(linked) if linked else None,
         pairs=tuple(_pair(each, counted) for each in entries),
         more=f"This is of the first {MAX_COLUMNS} of {columns:,} columns; all are in {TRUST_MAP}."
         if columns > MAX_COLUMNS

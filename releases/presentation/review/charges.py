@@ -9,8 +9,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from releases.display import charts
-from releases.display.charts import StepPoint
+from releases.display.charts.spending import StepPoint, spending_steps
 from releases.ledger import reports
 from releases.ledger.reports import Use
 from releases.models import Budget
@@ -50,7 +49,7 @@ def spending_chart(
         return None
     end = timezone.localtime(until or timezone.now())
     return SpendingChart(
-        chart=charts.spending_steps(list(points), until=end, places=reports.places(list(budgets))),
+        chart=spending_steps(list(points), until=end, places=reports.places(list(budgets))),
         steps=tuple(charged[-_MOST_STEPS:]),
         begins_with=f"The latest {most} entries; the line begins with the sum of all before." if most else "",
     )

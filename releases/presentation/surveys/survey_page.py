@@ -10,7 +10,7 @@ from django.db.models import Sum
 from django.template.defaultfilters import floatformat
 from django.utils.timezone import localtime
 
-from releases.display import charts
+from releases.display.charts.answers import marginal_bars
 from releases.engine.mechanisms.survey_sampler import NUMBERS, SurveyLaw
 from releases.models import Survey, SurveyState
 from releases.planning.epsilon_meaning import OF_A_REPORT, EpsilonMeaning, epsilon_meaning
@@ -180,7 +180,7 @@ def _result(survey: Survey) -> SurveyResult:
     number = result["respondents"]
     first, last = (f"{localtime(at):%-d %B %Y}" for at in (survey.opened_at, survey.closed_at))
     group = f" and {survey.group}" if survey.group else ""
-    chart = charts.marginal_bars([each.to_json() for each in estimates], title="answer", unit="people")
+    chart = marginal_bars([each.to_json() for each in estimates], title="answer", unit="people")
     return SurveyResult(
         accuracy=result["bound"]["sentence"] if number else "Nobody answered.",
         of_whom=f"The truth is how many of the {number:,} people who answered have each answer, if each answered once "

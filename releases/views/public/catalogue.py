@@ -12,7 +12,8 @@ from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from releases.display import charts
+from releases.display.charts.answers import marginal_bars
+from releases.display.charts.epsilon import belief_bars
 from releases.display.glossary import WORDS
 from releases.display.paging import PaginatorByKey, chosen_page
 from releases.engine.bounds.accuracy import Proof
@@ -103,7 +104,7 @@ def home(request: HttpRequest) -> HttpResponse:
             "drawn": _drawn(newest[:MAX_DRAWN]),
             "releases": listed(newest[MAX_DRAWN:]),
             "beliefs": beliefs,
-            "beliefs_chart": charts.belief_bars(beliefs),
+            "beliefs_chart": belief_bars(beliefs),
         }
         return render(request, "public/welcome.html", context)
     person = signed_in(request)
@@ -138,7 +139,7 @@ def _drawn(releases: list[Any]) -> list[dict[str, Any]]:
         title, rows = first_table(result, files.folder_of(each.release)) if result is not None else ("", [])
         bars, chart = [row.to_json() for row in rows], None
         if bars and result is not None:
-            chart = charts.marginal_bars(bars, title=title, unit=counted_by(result["receipt"]).many)
+            chart = marginal_bars(bars, title=title, unit=counted_by(result["receipt"]).many)
         drawn.append({"listed": each, "title": title, "rows": rows, "chart": chart})
     return drawn
 

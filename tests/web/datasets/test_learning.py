@@ -23,7 +23,8 @@ from tests.web.pages import body, chosen, field_value
 WAGES = b"wage,age,sex\n" + b"".join(b"%d.50,30,%s\n" % (1200 + i, (b"female", b"male")[i % 2]) for i in range(400))
 WAGE = {"name": "wage", "type": "number", "edges": [0, 100_000], "decimals": 2}
 SEX = {"name": "sex", "type": "categorical", "categories": ["female", "male"]}
-#: Three towns of 100 people and more, one of a single person, and a person who says nothing.
+#: Three towns of 100 people and more, one of a single person, which is found with probability delta at most, and a
+#: person who says nothing.
 TOWNS = b"town,age,sex,who\n" + b"".join(
     f'"{town}",{20 + i % 40},{"male" if i % 2 else "female"},p{i}\n'.encode()
     for i, town in enumerate(["Oban"] * 100 + ["Ayr"] * 120 + ["Fort William, Highland"] * 140 + ["Unst", ""])
@@ -59,7 +60,7 @@ CATEGORIES = Kind(
     content=TOWNS,
     budget="10",
     columns=[AGE],
-    typed={"column": "town", "other": "elsewhere", "epsilon": "1", "delta": "0.00000001"},
+    typed={"column": "town", "other": "elsewhere", "epsilon": "1", "delta": "0.0000000000001"},
 )
 of_categories = pytest.mark.parametrize("kind", [CATEGORIES], indirect=True, ids=["categories"])
 
@@ -155,7 +156,7 @@ TOWN = {"name": "town", "type": "categorical", "categories": ["elsewhere"], "out
         ),
         (
             *(CATEGORIES, "Categories of town", {"categories": "town"}),
-            *(("stable-histogram", "1", "0.00000001"), TOWN),
+            *(("stable-histogram", "1", "0.0000000000001"), TOWN),
         ),
     ],
     indirect=["kind"],
@@ -229,7 +230,7 @@ def test_later_receipts_say_what_was_learned_and_at_what_price(
     )
     later = carry_out(make_draft(Dataset.objects.get(pk=survey.pk), question, mechanism=mechanism))
     receipt = later.result["receipt"]
-    price = {"epsilon": kind.typed["epsilon"]} | ({"delta": "0.00000001"} if kind is CATEGORIES else {})
+    price = {"epsilon": kind.typed["epsilon"]} | ({"delta": "0.0000000000001"} if kind is CATEGORIES else {})
     assert receipt[name] == [{"column": kind.typed["column"], "release": str(release.pk), **price}]
 
 

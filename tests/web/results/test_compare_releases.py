@@ -105,7 +105,8 @@ def years(make_dataset, make_draft, carry_out, once):
     def really():
         for title, number_of_rows in (("This year", 4_000), ("Last year", 2_000)):
             dataset = make_dataset(epsilon="50", content="\n".join(["age,sex", *rows[:number_of_rows]]).encode())
-            carry_out(make_draft(dataset, epsilon="40", title=title))
+            # No bound is broken by chance.
+            carry_out(make_draft(dataset, epsilon="40", beta="0.0000000001", title=title))
 
     once("years", really)
     return list(Release.objects.order_by("-title"))

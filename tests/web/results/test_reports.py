@@ -10,7 +10,7 @@ import nbclient
 import nbformat
 import pytest
 
-from releases.display import charts
+from releases.display.charts.answers import marginal_bars
 from releases.publication import drawing, files, report
 from releases.publication.files import folder_of
 from tests.web.pages import link
@@ -70,7 +70,7 @@ def test_a_report_has_the_share_of_each_count_of_a_whole_table(run, archive):
 @pytest.mark.draws
 def test_a_label_is_text_and_never_markup():
     rows = [{"label": each, "estimate": 1.0, "lower": 0.0, "upper": 2.0} for each in (HOSTILE, "#let x = 1", "*b* $y$")]
-    drawn = {"chart": charts.marginal_bars(rows, title=HOSTILE), "rows": tuple((each["label"], "1") for each in rows)}
+    drawn = {"chart": marginal_bars(rows, title=HOSTILE), "rows": tuple((each["label"], "1") for each in rows)}
     table = report.ReportTable(title=HOSTILE, is_measured=False, heads=("Of", "Released"), more="", **drawn)
     said = dict.fromkeys(("title", "dataset", "about", "headline", "bound", "counted", "more", "citation"), HOSTILE)
     listed = {"facts": ((HOSTILE, HOSTILE),), "rules": (HOSTILE,), "limits": (HOSTILE,)}

@@ -46,8 +46,8 @@ def test_a_stream_says_which_was_first_above_and_a_paid_value_stands_beside_it(p
 
 
 def test_a_refused_proposal_gives_no_answer_and_says_so(publish, show):
-    """Half of each: the median can jump from one end of the range to the other."""
-    release = publish("propose-test-release", {"median": "age"}, epsilon="0.1", delta="0.0000001")
+    """Half of each: the median can jump from one end of the range to the other. The test errs as often as delta."""
+    release = publish("propose-test-release", {"median": "age"}, epsilon="0.1", delta="0.0000000000001")
     assert "no answer" in words(show(release))
 
 
@@ -108,7 +108,8 @@ def weighted(make_declared, make_draft, carry_out):
 
 
 def test_a_weighted_mean_says_what_its_interval_covers_and_names_no_number_of_rows(weighted, as_, alice):
-    release = weighted({"mean": {"columns": ["income"], "weighted_by": WEIGHTS}})
+    # Noise moves the mean by 5 with a chance below 1e-20.
+    release = weighted({"mean": {"columns": ["income"], "weighted_by": WEIGHTS}}, epsilon="80")
     (row,) = rows_of(release)
     assert abs(float(row["estimate"]) - (300 * 20 * 1000 + 100 * 50 * 1400) / (300 * 20 + 100 * 50)) < 5
     page = words(as_(alice).get(link("release_detail", release)))

@@ -133,14 +133,21 @@ def visit(as_, settings):
         shown = ""
         kept = files() if method != "GET" else {}
         cache.clear()
+        # No request that is followed empties the connection's list of queries, which has an end.
+        connection.queries_log.clear()
         try:
             with transaction.atomic(), CaptureQueriesContext(connection) as queries:
                 is_json = method != "GET" and address.startswith("/api/")
                 sent = {"data": "{}", "content_type": "application/json"} if is_json else {}
                 response = getattr(client, method.lower())(address, **sent)
+                shown = body(response)
                 # Of a page that no browser keeps, Expires is the time of the answer.
-                heads = sorted(item for item in response.headers.items() if item[0] != "Expires")
-                shown = f"{response.status_code} {heads} {body(response)}"
+                heads = {name: value for name, value in response.headers.items() if name != "Expires"}
+                if "Content-Length" in heads and not response.streaming:
+                    # A time on a whole second is written shorter than others.
+                    assert heads["Content-Length"] == str(len(response.content))
+                    heads["Content-Length"] = str(len(masked(response.content.decode())))
+                shown = f"{response.status_code} {sorted(heads.items())}\n{shown}"
                 raise _Nothing
         except _Nothing:
             pass
@@ -149,7 +156,7 @@ def visit(as_, settings):
                 path.write_bytes(content)
         # A hash is masked, so what would tell equal rows from others by one is looked for first.
         assert not any(digest in shown for digest in digests), f"{address} shows the digest of a table"
-        return f"{len(queries)} queries: {masked(shown)}"
+        return f"{len(queries)} queries\n{masked(shown)}"
 
     def everywhere(world, people, *, pages=LOOKED_AT, senders=()):
         seen = {"what was said to everybody": world["said"]}
@@ -253,7 +260,7 @@ def differing(one, other):
     found = {}
     for address in one:
         if one[address] != other[address]:
-            lines = [each[address].splitlines() for each in (one, other)]
+            lines = [each[address].replace("><", ">\n<").splitlines() for each in (one, other)]
             found[address] = "\n".join(list(difflib.unified_diff(*lines, lineterm="", n=0))[2:12])
     return found
 
