@@ -40,6 +40,14 @@ def take_fingerprint(*, dataset_id: str) -> None:
     services.fingerprints.take_fingerprint(dataset_id=dataset_id)
 
 
+@shared_task(name="releases.test_disclosure")
+def test_disclosure(*, release_id: str) -> None:
+    """Attack what the plan of a release makes of invented tables (see ``services/disclosure_tests.py``)."""
+    from releases import services
+
+    services.disclosure_tests.execute_test(release_id=release_id)
+
+
 @shared_task(name="releases.take_fingerprints")
 def take_fingerprints() -> None:
     """A message of an older version, which asked for all at once in the queue of releases: ask for each."""
@@ -91,6 +99,7 @@ def _reconcile() -> None:
         services.execution.reconcile()
         services.uploads.reconcile_uploads()
         services.fingerprints.enqueue_fingerprints()
+        services.disclosure_tests.reconcile_tests()
         send_waiting()
         remove_left_over()
     except Exception as error:  # noqa: BLE001  the database may be away for a while; the next round tries again

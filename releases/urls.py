@@ -79,6 +79,7 @@ release_urls = [
     path("<uuid:release_id>/answers/", downloads.answers, name="answers"),
     path("<uuid:release_id>/receipt/", downloads.receipt, name="receipt"),
     path("<uuid:release_id>/certify/", certificates.certify, name="certify"),
+    path("<uuid:release_id>/attack/", releases.attack, name="attack"),
     path("<uuid:release_id>/deployment.yaml", registry.registry, name="registry"),
     path("<uuid:release_id>/beside/", compare_releases.compare_releases, name="compare_releases"),
     path("<uuid:release_id>/files/<str:name>", downloads.download, name="download"),

@@ -73,6 +73,7 @@ NEITHER: Mapping[AuditAction, str] = {
     AuditAction.PUBLISH: "is a line of the release",
     AuditAction.OPEN: "is a line of the release",
     AuditAction.FAIL: "what was begun is a line of the release",
+    AuditAction.TEST: "changes nothing that was published",
     AuditAction.OPEN_SURVEY: "an older database has a draft, which takes no reports",
     AuditAction.DOWNLOAD: "changes nothing",
     AuditAction.RESTORE: "is a reviewer's act after a restored backup, and is made again after the next",

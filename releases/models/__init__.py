@@ -14,6 +14,7 @@ from releases.models.codebooks import Codebook, KeptColumns
 from releases.models.collections import Collection, CollectionPart, ShareRule
 from releases.models.connections import RegisteredConnection
 from releases.models.datasets import Dataset
+from releases.models.disclosure_tests import DisclosureState, DisclosureTest
 from releases.models.fingerprints import Fingerprint
 from releases.models.ledger import EntryKind, Installation, LedgerEntry
 from releases.models.notifications import MailChoice, Notice
@@ -51,6 +52,8 @@ __all__ = [
     "Collection",
     "CollectionPart",
     "Dataset",
+    "DisclosureState",
+    "DisclosureTest",
     "Ending",
     "EntryKind",
     "Fingerprint",

@@ -49,6 +49,7 @@ class AuditAction(models.TextChoices):
     MAKE_PUBLIC = "make public", "made public"
     MAKE_PRIVATE = "make private", "made private"
     WITHDRAW = "withdraw", "withdrew"
+    TEST = "test", "tested"
     OPEN_SURVEY = "open survey", "opened"
     CLOSE_SURVEY = "close survey", "closed"
     DOWNLOAD = "download", "downloaded"

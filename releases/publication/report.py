@@ -44,7 +44,7 @@ from releases.publication.receipt import (
 from releases.publication.region_maps import Maps, map_of
 from releases.publication.shares import MOST_CELLS, Whole
 from releases.questions.base import kind_of
-from releases.questions.headline import Released, value_text
+from releases.questions.headline import Released, number_text, value_text
 from releases.schema.descriptions import notes_of, table_of, with_unit
 
 HTML = "report.html"
@@ -181,6 +181,7 @@ def _tables(
         columns = [with_unit(name, notes) for name in family.attributes] if question.is_counts else ["Of"]
         of_dates = dates_of(question) is not None
         left, kind = cells - len(rows), kind_of(question)
+        in_whole = question.is_counts and kind.counts_rows
         is_whole = isinstance(family, Marginal) and 1 < cells <= MOST_CELLS
         shares = _shares(result["receipt"], rows, read(first, first + cells)) if is_whole else []
         on_map = map_of(maps, question, family, read, first=first, unit=unit_of(question, notes))
@@ -194,7 +195,7 @@ def _tables(
                 heads=(*columns, *_heads(rows, of_dates=of_dates), *(("Share",) if shares else ())),
                 has_shares=bool(shares),
                 rows=tuple(
-                    (*label, *_values(row), *shares[place : place + 1])
+                    (*label, *_values(row, in_whole=in_whole), *shares[place : place + 1])
                     for place, (label, row) in enumerate(zip(labels, rows, strict=True))
                 ),
                 more=f"{left:,} more answers are in answers.csv." if left else "",
@@ -247,10 +248,11 @@ def _heads(rows: Rows, *, of_dates: bool) -> tuple[str, ...]:
     return ("Released", "Earliest", "Latest") if of_dates else ("Released", "At least", "At most")
 
 
-def _values(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _values(row: Mapping[str, Any], *, in_whole: bool) -> tuple[str, ...]:
+    """As on the page. The nearest whole numbers enclose the same counts as the ends do."""
     if "answer" in row:
         return (row["answer"],)
-    return tuple(value_text(row[name]) for name in _NUMBERS)
+    return tuple(number_text(row[name], 0) if in_whole else value_text(row[name]) for name in _NUMBERS)
 
 
 def time_chart(

@@ -8,6 +8,7 @@ from math import ceil, floor
 from pathlib import Path
 from typing import Any
 
+from releases.models import DisclosureState, DisclosureTest, Release
 from releases.publication.disclosure import DISCLOSURE_TEST, read_test
 
 #: Of a number in 100 that is rounded up or down: floating point alone is no reason for that.
@@ -52,6 +53,34 @@ class DisclosureSection:
     most_frequent: str
     column: str
     file: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttackOffer:
+    """What a member of the dataset's team reads of a test that has found nothing yet.
+
+    Attributes:
+        sentence: what the test does, or how far it is.
+        button: empty while it is under way.
+    """
+
+    sentence: str
+    button: str
+
+
+def attack_offer(release: Release, receipt: Mapping[str, Any], folder: Path) -> AttackOffer | None:
+    """None where there are no synthetic rows, or the release was tested."""
+    if not receipt["synthetic_rows"] or read_test(folder) is not None:
+        return None
+    test = DisclosureTest.objects.filter(release=release).first()
+    if test is None or test.state == DisclosureState.DONE:
+        what = "It reads no table and spends no budget."
+        return AttackOffer(
+            sentence=f"A published attack can be tried on invented people. {what}", button="Try an attack"
+        )
+    if test.state == DisclosureState.FAILED:
+        return AttackOffer(sentence=f"The attack could not be tried. {test.refusal}".strip(), button="Try it again")
+    return AttackOffer(sentence="An attack is being tried on invented people. What it finds will be here.", button="")
 
 
 def disclosure_section(receipt: Mapping[str, Any], folder: Path) -> DisclosureSection | None:

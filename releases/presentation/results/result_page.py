@@ -17,7 +17,7 @@ from releases.models import CHECK, Release, ReleaseState, WorkloadVersion
 from releases.planning.usefulness import says_little_of_released
 from releases.presentation.releases.column_check import NO_CHECK, ColumnCheck, column_check, own_findings
 from releases.presentation.results.answers import AnswersTable, Wish, answers_table, binned_columns
-from releases.presentation.results.disclosure import DisclosureSection, disclosure_section
+from releases.presentation.results.disclosure import AttackOffer, DisclosureSection, attack_offer, disclosure_section
 from releases.presentation.results.statistics import ShownStatistic, shown_statistic
 from releases.presentation.results.stored_answers import is_any_above_zero
 from releases.presentation.results.trust import TrustSection, trust_section
@@ -119,6 +119,7 @@ class ResultPage:
         downloads: files, of a release that is not withdrawn; `columns` what its columns mean.
         trust: how far its synthetic rows can be trusted; None of a withdrawn release, or where that was not worked out.
         disclosure: what an attack on its method found out; None of a withdrawn release, or one that was not tested.
+        attack: how a member of the dataset's team tries one; None of others.
         learned: what it learned about a column, for those who may declare it.
         has_charts: whether the library that draws charts is needed.
     """
@@ -146,6 +147,7 @@ class ResultPage:
     synthetic: SyntheticRows | None
     trust: TrustSection | None
     disclosure: DisclosureSection | None
+    attack: AttackOffer | None
     table: AnswersTable | None
     statistic: ShownStatistic | None
     fuller_bins: tuple[str, ...]
@@ -213,6 +215,7 @@ def result_page(
         synthetic=_synthetic_rows(receipt),
         trust=trust,
         disclosure=disclosure_section(receipt, folder) if is_published else None,
+        attack=attack_offer(release, receipt, folder) if is_published and is_own else None,
         table=table,
         statistic=statistic,
         fuller_bins=tuple(fuller_bins(universe[name] for name in binned_columns(workload))) if statistic else (),

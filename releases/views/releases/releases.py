@@ -246,6 +246,17 @@ def status(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
 
 
 @require_POST
+def attack(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
+    """Let a worker attack what the plan makes of invented tables."""
+    release = get_own_release_for(request, release_id)
+    try:
+        services.disclosure_tests.ask_for_test(release=release, by=signed_in(request))
+    except services.release_inputs.Refusal as error:
+        messages.error(request, in_words(error))
+    return redirect(f"{reverse('release_detail', args=[release.pk])}#attack")
+
+
+@require_POST
 def discard_draft(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     release = get_own_release_for(request, release_id)
     try:

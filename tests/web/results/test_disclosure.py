@@ -6,8 +6,9 @@ import re
 import pytest
 from django.core.management import CommandError, call_command
 
+from releases import services
 from releases.engine.disclosure import membership
-from releases.models import AuditEvent, LedgerEntry
+from releases.models import AuditAction, AuditEvent, DisclosureState, DisclosureTest, LedgerEntry
 from releases.publication import disclosure, files
 from releases.publication.disclosure import DISCLOSURE_TEST
 from tests.web.pages import body, link, visible_text, visible_words, words
@@ -138,3 +139,89 @@ def test_the_file_of_a_release_that_was_not_tested_is_not_there(full, as_, alice
 
 def test_strangers_get_no_file_of_a_private_release(write, as_, charlie):
     assert as_(charlie).get(link("download", write(), DISCLOSURE_TEST)).status_code == 404
+
+
+@pytest.fixture
+def try_it(full, as_, alice):
+    """Alice presses the button; a worker has not seen it yet."""
+
+    def press(person=alice):
+        return as_(person).post(link("attack", full))
+
+    return press
+
+
+@pytest.fixture
+def few(monkeypatch):
+    monkeypatch.setattr(membership, "PEOPLE", 200)
+    monkeypatch.setattr(membership, "MOST_TABLES", 1)
+
+
+def offer(full, as_, person):
+    return as_(person).get(link("release_detail", full)).context["page"].attack
+
+
+def test_the_button_lets_a_worker_try_the_attack_once(full, few, try_it, as_, alice, bob):
+    lines = LedgerEntry.objects.count()
+    assert offer(full, as_, bob).button
+    assert try_it().status_code == 302
+    assert offer(full, as_, bob) is not None
+    assert not offer(full, as_, bob).button
+    first = DisclosureTest.objects.get(release=full)
+    try_it(bob)
+    assert DisclosureTest.objects.get(release=full).asked_at == first.asked_at
+    asked = AuditEvent.objects.filter(action=AuditAction.TEST, object_id=str(full.pk))
+    assert [event.actor for event in asked] == [alice]
+    assert services.disclosure_tests.execute_test(release_id=full.pk)
+    assert not services.disclosure_tests.execute_test(release_id=full.pk)
+    assert DisclosureTest.objects.get(release=full).state == DisclosureState.DONE
+    page = as_(alice).get(link("release_detail", full)).context["page"]
+    assert page.attack is None
+    assert page.disclosure.rows
+    assert LedgerEntry.objects.count() == lines
+
+
+def test_only_the_people_of_the_dataset_may_try_it(full, try_it, as_, bob, charlie, sofia):
+    type(full).objects.filter(pk=full.pk).update(is_public=True)
+    for person in (charlie, sofia):
+        assert try_it(person).status_code == 404
+        assert offer(full, as_, person) is None
+    assert not DisclosureTest.objects.exists()
+    assert try_it(bob).status_code == 302
+
+
+def test_an_attack_that_cannot_be_tried_says_why_and_can_be_tried_again(full, try_it, as_, alice, monkeypatch):
+    monkeypatch.setattr(membership, "MOST_SECONDS", 0.0)
+    try_it()
+    assert not services.disclosure_tests.execute_test(release_id=full.pk)
+    said = offer(full, as_, alice)
+    assert "One run on an invented table takes about" in said.sentence
+    assert said.button
+    try_it()
+    assert DisclosureTest.objects.get(release=full).state == DisclosureState.WAITING
+
+
+def test_a_worker_that_was_killed_leaves_the_attack_to_another(full, few, try_it, monkeypatch):
+    def killed(*given, **more):
+        raise SystemExit
+
+    try_it()
+    with monkeypatch.context() as patched:
+        patched.setattr(services.disclosure_tests, "attack_release", killed)
+        with pytest.raises(SystemExit):
+            services.disclosure_tests.execute_test(release_id=full.pk)
+    row = DisclosureTest.objects.filter(release=full)
+    assert row.get().state == DisclosureState.RUNNING
+    services.disclosure_tests.reconcile_tests()
+    assert row.get().state == DisclosureState.RUNNING
+    row.update(lease_until=row.get().started_at)
+    services.disclosure_tests.reconcile_tests()
+    assert row.get().state == DisclosureState.WAITING
+    assert services.disclosure_tests.execute_test(release_id=full.pk)
+
+
+def test_a_release_without_synthetic_rows_is_not_tested(dataset, make_draft, carry_out, as_, alice):
+    release = carry_out(make_draft(dataset, {"mean": ["age"]}, mechanism="laplace-numbers"))
+    assert offer(release, as_, alice) is None
+    with pytest.raises(services.release_inputs.Refusal, match="no synthetic rows"):
+        services.disclosure_tests.ask_for_test(release=release, by=alice)

@@ -44,7 +44,7 @@ TAKE = """
     take_back_request take_role withdraw_release
 """
 GIVE = """
-    acknowledge_marks add_impossible approve_release approve_request ask_consent cancel_release choose_mail
+    acknowledge_marks add_impossible approve_release approve_request ask_consent ask_for_test cancel_release choose_mail
     declare_boundaries declare_protection declare_schema_columns declare_universe describe_dataset discard_codebook
     discard_draft discard_workload draft_collection edit_workload execute_release execute_upload give_role
     ingest_dataset join_population join_request learn_categories learn_range let_ask load_plan make_public
@@ -73,6 +73,8 @@ UNRECORDED = {
     "tables_of": "notes for which version of a server the self test has passed",
     "run_plan": "of a benchmark, on rows that it has made up",
     "upload": "of a benchmark, on rows that it has made up",
+    "execute_test": "what it finds is a file beside the release; who asked for it is recorded",
+    "reconcile_tests": "what it moves waits again",
     "enqueue_fingerprints": "tells a worker to look",
     "take_fingerprint": "a worker's; what it finds is for the reviewer's page alone",
     "notice_restored": "recorded as nobody's, once after a restored backup (test_restored_decisions.py)",
@@ -280,6 +282,7 @@ SCENES = {
     "cancel_release": lambda it: it.by_alice(made.cancel_release, release=it.make_queued(it.make_dataset())),
     "make_public": lambda it: it.by_alice(made.make_public, release=it.published()),
     "make_private": lambda it: it.by_alice(made.make_private, release=it.published(is_public=True)),
+    "ask_for_test": lambda it: it.by_alice(services.disclosure_tests.ask_for_test, release=it.published()),
     "withdraw_release": lambda it: it.by_alice(made.withdraw_release, release=it.published()),
     "approve_release": lambda it: it.by_sofia(reviews.approve_release, request=it.reviewed(), send=False),
     "deny_release": lambda it: it.by_sofia(reviews.deny_release, request=it.reviewed(), note="No."),
