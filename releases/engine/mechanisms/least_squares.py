@@ -50,7 +50,7 @@ class LeastSquares:
     """How noisy marginals are put together.
 
     Attributes:
-        workload: of marginals alone.
+        workload: of marginals alone, which count the same rows.
         law: of the noise.
         variances: of the noise on an answer of each.
     """
@@ -58,6 +58,9 @@ class LeastSquares:
     workload: Workload
     law: SummandLaw
     variances: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        self.workload.check_same_rows()
 
     @staticmethod
     def can_combine(workload: Workload) -> bool:

@@ -57,7 +57,7 @@ class LevelSquares:
     """How noisy marginals are put together.
 
     Attributes:
-        workload: of marginals alone.
+        workload: of marginals alone, which count the same rows.
         law: of the noise.
         variances: of the noise on an answer of each.
     """
@@ -65,6 +65,9 @@ class LevelSquares:
     workload: Workload
     law: SummandLaw
     variances: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        self.workload.check_same_rows()
 
     @staticmethod
     def can_combine(workload: Workload) -> bool:

@@ -9,13 +9,16 @@ from math import prod
 from sqlglot import exp
 
 from releases.engine.tables.code import code_of
-from releases.engine.tables.dialects import Dialect, column, step, whole
+from releases.engine.tables.dialects import Dialect, column, filtered, is_there, step, whole
 
 #: Marginals that one statement counts: PostgreSQL takes 4,096.
 MOST_SETS = 256
+_CELL = "cell"
 
 
-def by_cells(rows: exp.Select, sets: Sequence[tuple[int, ...]], shape: Sequence[int], dialect: Dialect) -> exp.Select:
+def by_cells(
+    rows: exp.Select, sets: Sequence[tuple[int, ...]], shape: Sequence[int], dialect: Dialect, *, own_rows: bool
+) -> exp.Select:
     """The rows in each cell of several marginals, each given by its axes, in one reading: the cell's number, and the
     count.
 
@@ -23,8 +26,9 @@ def by_cells(rows: exp.Select, sets: Sequence[tuple[int, ...]], shape: Sequence[
     grouped by one whole number: by several columns of unknown statistics, PostgreSQL would sort all rows for each.
 
     Args:
-        rows: each of which has the codes of all axes.
+        rows: each of which has the codes of all axes, except with `own_rows`.
         shape: bins of each axis.
+        own_rows: whether a row counts in those marginals alone of which it has all codes: without one, it has no cell.
     """
     cells = [column(f"cell_{place}") for place in range(len(sets))]
     named = [
@@ -33,8 +37,10 @@ def by_cells(rows: exp.Select, sets: Sequence[tuple[int, ...]], shape: Sequence[
     ]
     by = exp.GroupingSets(expressions=[exp.Tuple(expressions=[each.copy()]) for each in cells])
     # Of each group only its own marginal's is there.
-    counted = [exp.func("COALESCE", *cells), _rows()]
-    return step(step(rows, named, dialect, keep=False), counted, dialect, keep=False).group_by(by, copy=False)
+    cell = exp.func("COALESCE", *cells)
+    counted = [exp.alias_(cell, _CELL, quoted=True) if own_rows else cell, _rows()]
+    grouped = step(step(rows, named, dialect, keep=False), counted, dialect, keep=False).group_by(by, copy=False)
+    return filtered(grouped, [is_there(_CELL)], dialect) if own_rows else grouped
 
 
 def first_cells(sets: Sequence[tuple[int, ...]], shape: Sequence[int]) -> list[int]:

@@ -49,8 +49,8 @@ _TOTALS: dict[Consistency | None, str] = {
     Consistency.MADE_TO_AGREE: "The counts were made to agree, so tables of one release add up to the same total, "
     "except for rounding, and where a count that came out below 0 is shown as 0.",
     Consistency.LEVELS_MADE_TO_AGREE: "The counts were made to agree: tables of one release add up to the same total, "
-    "and a table over a column to those over its levels, except for rounding, and where a count that came out below 0 is "
-    "shown as 0.",
+    "and a table over a column to those over its levels, except for rounding, and where a count that came out below 0 "
+    "is shown as 0.",
     Consistency.ONE_TABLE: "All counts are read off one estimated table, so tables of one release add up to the same "
     "total, except for rounding.",
     Consistency.PAID_NOISE: "A free answer was read off what was public at the time, and only a paid one has noise of "
@@ -258,6 +258,7 @@ def answers_table(
             has_shares=whole is not None,
             has_synthetic=has_synthetic,
             has_levels=bool(universe.hierarchies),
+            own_rows=_own_rows(family, universe),
         ),
         counted=counted.many,
     )
@@ -288,13 +289,19 @@ def _whole(folder: Path, receipt: dict[str, Any], first: int, cells: int) -> Who
 
 
 def _details(
-    receipt: dict[str, Any], counted: Counted, *, has_shares: bool, has_synthetic: bool, has_levels: bool
+    receipt: dict[str, Any], counted: Counted, *, has_shares: bool, has_synthetic: bool, has_levels: bool, own_rows: str
 ) -> str:
-    """How shares, synthetic counts and totals are to be read."""
-    sentences = []
+    """How shares, synthetic counts and totals are to be read.
+
+    Args:
+        own_rows: which rows this table counts, where others count others.
+    """
+    sentences = [own_rows]
     if has_shares:
+        here = " here" if own_rows else ""
         sentences.append(
-            f"“Share” is that of all {counted.many} that counted. Its interval follows from those of all counts here."
+            f"“Share” is that of all {counted.many} that counted{here}. Its interval follows from those of all counts "
+            "here."
         )
     if has_synthetic:
         is_scaled = are_limited(receipt) or receipt["mechanism"]["options"].get("rows")
@@ -310,6 +317,20 @@ def _details(
     if has_levels and not adds_up and consistency not in (None, Consistency.LEVELS_MADE_TO_AGREE):
         sentences.append("What a table over a column adds up to can differ from a table over its level.")
     return " ".join(filter(None, sentences))
+
+
+def _own_rows(family: Family | Part, universe: Universe) -> str:
+    """Which rows a table counts, where each counts its own; else empty."""
+    if not universe.own_rows:
+        return ""
+    one, many = universe.counted.one, universe.counted.many
+    dropping = [name for name in family.attributes if universe[name].may_drop]
+    if not dropping:
+        return f"This table counts all {many}; other tables here may count fewer."
+    return (
+        f"This table counts all {many} but those that the rules of {' or '.join(dropping)} leave out. Other tables "
+        f"here may count other {many}: no rule of a column leaves a {one} out of a table without that column."
+    )
 
 
 def binned_columns(workload: Question, family: Family | Part | None = None) -> tuple[str, ...]:

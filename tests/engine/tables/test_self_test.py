@@ -8,6 +8,7 @@ import pytest
 from releases.engine.tables import self_test
 from releases.engine.tables.facts import UnreadableTable
 from releases.engine.tables.query import TableCounts, check_server, open_table
+from tests.engine.tables.reference import Reference
 from tests.engine.tables.test_contract import EACH_ENGINE
 
 #: What another server could do otherwise: here by a function of the same name that it finds first.
@@ -27,6 +28,15 @@ OTHERWISE = {
 @EACH_ENGINE
 def test_the_databases_that_are_supported_pass(load, request):
     self_test.refuse_unless_right(load([{"any": "x"}], request), TableCounts)
+
+
+def test_the_counts_of_tables_with_own_rows_are_those_of_the_reference():
+    names = ("person", "number", "word", "day")
+    declared = {"columns": self_test.DECLARED, "unit": self_test.UNITS["person"], "rows_counted": "by own columns"}
+    rows = [dict(zip(names, row, strict=True)) for row in self_test.rows()]
+    reference = Reference(declared, rows)
+    for name, known in zip(names[1:], self_test.KNOWN_OWN_ROWS, strict=True):
+        assert {(place,): count for place, count in enumerate(known) if count} == dict(reference.cells([name]))
 
 
 @pytest.mark.postgres
