@@ -146,7 +146,7 @@ class ComparedPlan:
     def rows_counted(self) -> str:
         """Which rows its tables count, where the rules of a column are about some of them alone; else empty."""
         workload, many = self.plan.workload, self.counted.many
-        if self.plan.infeasible or not (isinstance(workload, Workload) and workload.rules_differ):
+        if self.plan.infeasible or not _rules_differ(workload):
             return ""
         if workload.universe.own_rows:
             return f"each table of all {many} that fit its own columns"
@@ -473,7 +473,7 @@ def _option_fields(
 ) -> tuple[OptionField, ...]:
     fields = []
     for option in described.options:
-        if option is OWN_ROWS and option.name not in plan.options:
+        if option is OWN_ROWS and not _rules_differ(plan.workload):
             continue
         planned = plan.options.get(option.name)
         stored = "" if planned is None else str(planned)
@@ -488,6 +488,11 @@ def _option_fields(
             )
         )
     return tuple(fields)
+
+
+def _rules_differ(question: Question) -> bool:
+    """Whether the rules of a column that leaves rows out are about some tables alone."""
+    return isinstance(question, Workload) and question.rules_differ
 
 
 def _price(plan: Plan) -> accountant.Price:

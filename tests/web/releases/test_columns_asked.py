@@ -19,7 +19,7 @@ from releases.publication.dictionary import dictionary_csv
 from releases.publication.readme import readme_text
 from releases.services.datasets import table_path
 from tests.web.conftest import COLUMNS
-from tests.web.pages import link, words
+from tests.web.pages import body, link, words
 
 #: Three rows have a declared age, three a declared sex, one both.
 CONTENT = b"age,sex,town\n20,female,a\n30,,a\n40,unknown,b\n,male,b\nabc,male,a\n"
@@ -111,11 +111,15 @@ def test_tables_that_are_to_make_rows_count_the_same_rows_and_say_so(make_declar
 
 def test_methods_are_compared_with_the_rows_that_each_counts(make_declared, make_draft, as_, alice):
     table = make_declared([*COLUMNS, TOWN], epsilon="100", content=CONTENT)
-    shown = words(as_(alice).get(link("compare", make_draft(table, *BOTH, options={"rows_counted": "own"}))))
+    draft = make_draft(table, *BOTH, options={"rows_counted": "own"})
+    shown = words(as_(alice).get(link("compare", draft)))
     assert "each table of all rows that fit its own columns" in shown
     assert "every table only of rows that fit all columns asked about" in shown
     alike = make_draft(table, {"marginal": ["age", "sex"]}, {"marginal": ["age", "sex", "town"]})
-    assert "rows that fit" not in words(as_(alice).get(link("compare", alike)))
+    assert "table only of rows" not in words(as_(alice).get(link("compare", alike)))
+    field = 'name="laplace-queries.rows_counted"'
+    for each, is_offered in ((draft, True), (make_draft(table, *BOTH), True), (alike, False)):
+        assert (field in body(as_(alice).get(link("compare", each)))) is is_offered
 
 
 def test_a_table_of_its_own_rows_is_about_the_same_rows_as_a_release_of_its_columns_alone(
