@@ -20,7 +20,7 @@ from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP, deci
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import EngineError, Unpriceable
 from releases.engine.estimation.components import Counting
-from releases.engine.mechanisms.base import ROWS, Mechanism, Option, Plan, mechanism
+from releases.engine.mechanisms.base import OWN_ROWS, ROWS, Mechanism, Option, Plan, mechanism
 from releases.engine.workload.queries import Workload
 from releases.engine.workload.questions import Question, universe_asked, valued_columns, weight_of
 from releases.ledger import ledger, refusals
@@ -141,6 +141,16 @@ class ComparedPlan:
         if self.bound is None or not self.margin or self.rows is not None or not self.bound.alpha:
             return ""
         return f"useful from {usefulness.useful_from(self.bound.alpha):,} {self.counted.many}"
+
+    @property
+    def rows_counted(self) -> str:
+        """Which rows its tables count, where the rules of a column are about some of them alone; else empty."""
+        workload, many = self.plan.workload, self.counted.many
+        if self.plan.infeasible or not _rules_differ(workload):
+            return ""
+        if workload.universe.own_rows:
+            return f"each table of all {many} that fit its own columns"
+        return f"every table only of {many} that fit all columns asked about"
 
     @property
     def wants_rows(self) -> bool:
@@ -463,6 +473,8 @@ def _option_fields(
 ) -> tuple[OptionField, ...]:
     fields = []
     for option in described.options:
+        if option is OWN_ROWS and not _rules_differ(plan.workload):
+            continue
         planned = plan.options.get(option.name)
         stored = "" if planned is None else str(planned)
         name = f"{described.name}.{option.name}"
@@ -476,6 +488,11 @@ def _option_fields(
             )
         )
     return tuple(fields)
+
+
+def _rules_differ(question: Question) -> bool:
+    """Whether the rules of a column that leaves rows out are about some tables alone."""
+    return isinstance(question, Workload) and question.rules_differ
 
 
 def _price(plan: Plan) -> accountant.Price:

@@ -18,11 +18,19 @@ from releases.engine.domain.attribute import AS_DECLARED, CLAMP, DROP, MISSING, 
 from releases.engine.domain.columns import AttributeKind
 from releases.engine.domain.dates import By, Dates
 from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.workload.parsing import read_answered
 from releases.engine.workload.questions import dates_of
 from releases.publication.files import apart, guarded
 from releases.publication.readme import confidence_of
-from releases.schema.bin_edges import bins_in_words, codes_in_words, ends_in_words, made_in_words, missing_in_words
+from releases.schema.bin_edges import (
+    bins_in_words,
+    codes_in_words,
+    ends_in_words,
+    made_in_words,
+    missing_in_words,
+    where_tables_have_own_rows,
+)
 from releases.schema.descriptions import Notes
 
 DICTIONARY = "dictionary.csv"
@@ -108,7 +116,7 @@ def columns_of(receipt: Mapping[str, Any], notes: Notes) -> list[Column]:
             name=each.name,
             type=each.kind.value,
             bins=bins_in_words(each) if each.has_grammar else _categories_in_words(each),
-            other_values=f"{made}; {_other_values(each)}" if (made := made_in_words(each)) else _other_values(each),
+            other_values="; ".join(filter(None, (made_in_words(each), _other_values(each, universe)))),
             fuller=ends_in_words(each),
             synthetic_value=_synthetic_value(each) if each.name in synthetic else "",
             **notes.get(each.name, {}),
@@ -126,7 +134,7 @@ def _lines(receipt: Mapping[str, Any], answers: Collection[str], notes: Notes) -
         of_all = {
             "column": attribute.name,
             "type": attribute.kind.value,
-            "other_values": _other_values(attribute),
+            "other_values": _other_values(attribute, universe),
             "synthetic_value": _synthetic_value(attribute) if is_synthetic else "",
             "in_answers": answered if answered in answers else "",
             "in_synthetic": attribute.name if is_synthetic else "",
@@ -239,9 +247,10 @@ def _also_holds(attribute: Attribute, index: int) -> str:
     return " and ".join(ends)
 
 
-def _other_values(attribute: Attribute) -> str:
+def _other_values(attribute: Attribute, universe: Universe) -> str:
     told = (_rule_in_words(attribute), missing_in_words(attribute), codes_in_words(attribute))
-    return "; ".join(said for said in told if said)
+    said = "; ".join(filter(None, told))
+    return where_tables_have_own_rows(said) if universe.own_rows else said
 
 
 def _rule_in_words(attribute: Attribute) -> str:

@@ -32,7 +32,13 @@ from releases.engine.run import Release as MadeRelease
 from releases.engine.workload.queries import Workload
 from releases.models import CERTIFICATE, Budget, Release
 from releases.publication.build_info import SOFTWARE
-from releases.schema.bin_edges import codes_in_words, ends_in_words, made_in_words, missing_in_words
+from releases.schema.bin_edges import (
+    codes_in_words,
+    ends_in_words,
+    made_in_words,
+    missing_in_words,
+    where_tables_have_own_rows,
+)
 from releases.schema.learned import origins
 
 #: 2: the content's digest differs for each release; before, it was the same for the same rows.
@@ -260,6 +266,11 @@ def counted_in_words(receipt: Mapping[str, Any]) -> str:
     is_known = is_counted or receipt["synthetic_rows"]
     counted = schema.counted
     about = f"About {max(receipt['total']['estimate'], 0.0):,.0f} {counted.many} counted"
+    if schema.universe.own_rows:
+        return (
+            f"Each table counts the {counted.many} that its own columns keep, so totals may differ. How many were left "
+            "out is not known."
+        )
     if not schema.rows_may_vanish:
         return f"{about}; no rule leaves one out." if is_known else f"No rule leaves a {counted.one} out."
     if is_known:
@@ -290,11 +301,12 @@ def rules_said(receipt: Mapping[str, Any]) -> list[str]:
 
 def _rules_of_unit(schema: Schema) -> list[str]:
     """Which of a person's rows count; nothing where a row is protected."""
-    unit = schema.unit
+    unit, own_rows = schema.unit, schema.universe.own_rows
     if unit.id_column is None:
         return []
     most = "" if schema.counts_persons else f", and of one person at most {unit.max_rows:,} count"
-    return [f"A row without {unit.id_column} is left out{most}."]
+    same = "; these are the same for all tables, whatever their columns leave out" if most and own_rows else ""
+    return [f"A row without {unit.id_column} is left out{most}{same}."]
 
 
 def rules_in_words(universe: Universe, *, that_drop: bool = False) -> list[str]:
@@ -303,6 +315,11 @@ def rules_in_words(universe: Universe, *, that_drop: bool = False) -> list[str]:
     Args:
         that_drop: only of the rules that can leave a row out.
     """
+    rules = _rules_in_words(universe, that_drop=that_drop)
+    return [*map(where_tables_have_own_rows, rules)] if universe.own_rows else rules
+
+
+def _rules_in_words(universe: Universe, *, that_drop: bool) -> list[str]:
     dropping = [each.name for each in universe.attributes if not each.has_grammar and each.outside == DROP]
     numeric = [each for each in universe.attributes if each.is_numeric]
     dated = [each for each in universe.attributes if each.dates is not None]
@@ -347,7 +364,12 @@ def rules_in_words(universe: Universe, *, that_drop: bool = False) -> list[str]:
     levels = levels_in_words(universe.hierarchies)
     rules += [*levels, *(["No synthetic row contradicts these levels."] if levels else [])]
     rules += impossible_in_words(universe)
-    if universe.may_drop:
+    if universe.own_rows:
+        rules.append(
+            "What a column leaves out counts in tables without that column, so two tables here may count different "
+            f"{many}, and their totals may differ."
+        )
+    elif universe.may_drop:
         rules.append(
             "These rules hold for every count here, also for one of a single column; no other column leaves a "
             f"{one} out. So a release about other columns may count other {many}."

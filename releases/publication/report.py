@@ -154,6 +154,7 @@ def report_of(result: Mapping[str, Any], read: Callable[[int, int], Rows], *, di
 
 def _limits(receipt: Mapping[str, Any], schema: Schema, question: Question) -> tuple[str, ...]:
     many = schema.counted.many.capitalize()
+    about = " about the column that leaves them out" if schema.universe.own_rows else ""
     return (
         "Every number was changed by chance, so that nobody can learn much about anybody from it. A small true number "
         "can come out as 0, and nothing as a small number.",
@@ -162,7 +163,7 @@ def _limits(receipt: Mapping[str, Any], schema: Schema, question: Question) -> t
         if kind_of(question).is_of_population
         else "An interval says how far chance has moved a number. It does not say how well the table represents people "
         "who are not in it.",
-        f"{many} that the rules below leave out are in no number." if schema.rows_may_vanish else "",
+        f"{many} that the rules below leave out are in no number{about}." if schema.rows_may_vanish else "",
         limit_in_words(receipt),
         synthetic_beside(receipt),
     )

@@ -208,6 +208,11 @@ def missing_in_words(attribute: Attribute) -> str:
     return f"a {attribute.counted.one} without a value of {attribute.name} {rule}"
 
 
+def where_tables_have_own_rows(said: str) -> str:
+    """A sentence on what a rule leaves out, where each rule holds for tables over its own column alone."""
+    return said.replace("out of every count", "out of every count about that column")
+
+
 def last_pair(attribute: Attribute) -> tuple[int, int] | None:
     """The two whole numbers of a last bin behind bins of one: who lists 1, 2, 3 may mean three bins, and has two."""
     if attribute.kind is not AttributeKind.INTEGER or attribute.dates is not None:

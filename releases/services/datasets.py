@@ -17,7 +17,7 @@ from releases.engine.accounting.filters import Policy
 from releases.engine.domain.attribute import DROP
 from releases.engine.domain.impossible import Combination, check_declared, combinations_to_json
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
-from releases.engine.domain.schema import Schema
+from releases.engine.domain.schema import OWN_ROWS, Schema
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.ledger import audit_log
@@ -228,12 +228,16 @@ def declare_schema_columns(
     """Declare the columns of a schema and, where it says anything of them, its impossible combinations.
 
     Raises:
-        InvalidInput: as of `declare_universe`; or the schema says what becomes of rows that have one, which is not
-            declared: each mechanism has its rule.
+        InvalidInput: as of `declare_universe`; or the schema says what becomes of rows that have one, or which rows
+            each table counts, which is not declared: each mechanism has its rule.
     """
     if schema.universe.drops_impossible:
         rule = "is no declaration: plain questions count such rows, and fits leave them out"
         raise InvalidInput("impossible_rows", DROP, rule)
+    if schema.universe.own_rows:
+        raise InvalidInput(
+            "rows_counted", OWN_ROWS, "is no declaration: each release chooses which rows its tables count"
+        )
     said = schema.to_json()
     impossible = said.get("impossible", []) if says_impossible else None
     return declare_universe(dataset=dataset, columns=said["columns"], impossible=impossible, by=by)

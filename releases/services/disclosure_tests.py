@@ -59,7 +59,7 @@ def ask_for_test(*, release: Release, by: User) -> DisclosureTest:
 def execute_test(*, release_id: uuid.UUID | str) -> bool:
     """Run a test that waits. Returns whether this call did: called twice, or by two workers, it runs once."""
     claimable = DisclosureTest.objects.filter(
-        pk=release_id, state=DisclosureState.WAITING, attempts__lt=settings.MAX_ATTEMPTS
+        release_id=release_id, state=DisclosureState.WAITING, attempts__lt=settings.MAX_ATTEMPTS
     )
     token = leases.claim(claimable, running=DisclosureState.RUNNING)
     if token is None:
@@ -93,7 +93,7 @@ def reconcile_tests() -> None:
 
 def _held(release_id: uuid.UUID | str, token: uuid.UUID | None) -> QuerySet[DisclosureTest]:
     """The test while the worker with this token runs it."""
-    return DisclosureTest.objects.filter(pk=release_id, state=DisclosureState.RUNNING, run_token=token)
+    return DisclosureTest.objects.filter(release_id=release_id, state=DisclosureState.RUNNING, run_token=token)
 
 
 def _enqueue(release_id: uuid.UUID) -> None:

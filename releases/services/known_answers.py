@@ -20,7 +20,6 @@ from releases.engine.workload.queries import Count, Marginal, Workload, read_cou
 from releases.models import Dataset, Release, ReleaseState, Session
 from releases.publication import files
 from releases.publication.readme import confidence_of
-from releases.publication.same_rows import count_the_same_rows
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -97,14 +96,17 @@ def _answers(release: Release, query: Count, schema: Schema) -> Iterator[KnownAn
     question = read_answered(receipt["workload"], own.universe)
     if not (isinstance(question, Workload) and Proof(receipt["bound"]["proof"]).is_unconditional):
         return
+    asked = schema.population_of(query.attributes)
     declared = {each.name: each for each in own.universe.attributes}
     is_alike = all(declared.get(name) == schema.universe[name] for name in query.attributes)
-    if not (is_alike and count_the_same_rows(own, schema)):
+    if not is_alike:
         return
     first = 0
     for family in question.families:
         cells = family.cells(own.universe)
-        if isinstance(family, Marginal) and set(query.attributes) <= set(family.attributes) and cells <= _MOST_CELLS:
+        counts_alike = own.population_of(family.attributes) == asked
+        holds_it = counts_alike and set(query.attributes) <= set(family.attributes)
+        if isinstance(family, Marginal) and holds_it and cells <= _MOST_CELLS:
             yield _summed(release, family, query, own, first)
         first += cells
 

@@ -111,8 +111,9 @@ def certifiable(of: Release) -> dict[str, tuple[str, ...]]:
 
 
 def _as_counted(declared: Universe, planned: Schema) -> Universe:
-    """What is declared, with what the plan made of rows that have an impossible combination."""
-    return replace(declared, drops_impossible=planned.universe.drops_impossible)
+    """What is declared, with what the plan says of rows that have an impossible combination, or no bin somewhere."""
+    counted = planned.universe
+    return replace(declared, drops_impossible=counted.drops_impossible, own_rows=counted.own_rows)
 
 
 def certified_schema(release: Release) -> Schema:

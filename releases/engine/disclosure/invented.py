@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,6 +98,7 @@ class InventedCounts:
 
     universe: Universe
     bins: NDArray[np.int64]
+    population: ClassVar[None] = None
 
     def marginal(self, names: tuple[str, ...]) -> NDArray[np.int64]:
         (table,) = self.marginals([names])

@@ -11,11 +11,14 @@ from releases.engine.domain.attribute import DROP, Attribute, listed
 from releases.engine.domain.columns import FileColumn
 from releases.engine.domain.counted import Counted
 from releases.engine.domain.impossible import combinations_to_json, read_combinations
+from releases.engine.domain.population import Population
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.domain.universe import MAX_NAMED, Universe
 from releases.engine.errors import InvalidInput
 
 SCHEMA_VERSION = 1
+#: What a plan's schema says where each table leaves out only what the rules of its own columns leave out.
+OWN_ROWS = "by own columns"
 #: What changes of a statistic are measured in.
 Changed = TypeVar("Changed")
 
@@ -88,14 +91,41 @@ class Schema:
             return self.unit.in_words()
         return f"one person (column {self.unit.id_column}, all of whose rows count as one)"
 
+    @cached_property
+    def population(self) -> Population:
+        """What is counted by all columns together.
+
+        Raises:
+            InvalidInput: as of `counts_persons`.
+        """
+        by_name = sorted(self.universe.attributes, key=lambda each: each.name)
+        is_bounded = self.unit.kind == "person" and not self.counts_persons
+        return Population(
+            counted=self.counted,
+            unit=self.unit,
+            neighbours=self.neighbours,
+            dropping=tuple(each for each in by_name if each.may_drop),
+            left_out=self.universe.left_out,
+            bounded_by=tuple(by_name) if is_bounded else (),
+            is_bounded_first=is_bounded and self.universe.own_rows,
+        )
+
+    def population_of(self, names: Iterable[str]) -> Population:
+        """What a table over some of the columns counts.
+
+        Raises:
+            InvalidInput: as of `counts_persons`.
+        """
+        if not self.universe.own_rows:
+            return self.population
+        chosen = set(names)
+        dropping = tuple(each for each in self.population.dropping if each.name in chosen)
+        return replace(self.population, dropping=dropping)
+
     @property
     def rows_may_vanish(self) -> bool:
-        """Whether a unit may have other numbers of counted rows, down to none, when its value is replaced.
-
-        A row that is replaced stays a row unless a declared rule drops it. A person has from none to `max_rows` rows,
-        whatever the columns are.
-        """
-        return self.universe.may_drop or self.unit.kind == "person"
+        """As of its population."""
+        return self.population.rows_may_vanish
 
     def changes_of_a_row(self, *, added: Changed, replaced: Callable[[], Changed]) -> tuple[Changed, ...]:
         """What one of a unit's rows can do to a statistic between neighbours: the largest of these is its sensitivity.
@@ -118,8 +148,8 @@ class Schema:
 
     @property
     def total_is_public(self) -> bool:
-        """Whether the number of counted rows is public: neighbours replace a unit, and it has one row in either."""
-        return self.neighbours is NeighbouringRelation.REPLACE and not self.rows_may_vanish
+        """As of its population."""
+        return self.population.total_is_public
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -133,6 +163,7 @@ class Schema:
                 else {}
             ),
             **({"impossible_rows": DROP} if self.universe.left_out else {}),
+            **({"rows_counted": OWN_ROWS} if self.universe.own_rows else {}),
         }
 
     @staticmethod
@@ -146,7 +177,7 @@ class Schema:
             raise InvalidInput("schema", value, "must be a JSON object")
         check_version(value, SCHEMA_VERSION, what="schema")
         unknown = set(value) - {
-            *("version", "unit", "neighbours", "missing", "columns", "impossible", "impossible_rows")
+            *("version", "unit", "neighbours", "missing", "columns", "impossible", "impossible_rows", "rows_counted")
         }
         if unknown:
             raise InvalidInput("schema", ", ".join(sorted(map(str, unknown))), "is not a known field")
@@ -159,12 +190,15 @@ class Schema:
             raise InvalidInput("neighbours", neighbours, 'must be "add_remove" or "replace"')
         if value.get("impossible_rows", DROP) != DROP:
             raise InvalidInput("impossible_rows", value["impossible_rows"], f'must be "{DROP}", or left out')
+        if value.get("rows_counted", OWN_ROWS) != OWN_ROWS:
+            raise InvalidInput("rows_counted", value["rows_counted"], f'must be "{OWN_ROWS}", or left out')
         attributes = Universe(attributes=_columns(columns, missing)).attributes
         return Schema(
             universe=Universe(
                 attributes=attributes,
                 impossible=read_combinations(value.get("impossible", []), attributes),
                 drops_impossible="impossible_rows" in value,
+                own_rows="rows_counted" in value,
             ),
             unit=PrivacyUnit.from_json(value.get("unit", {"kind": "row"})),
             neighbours=NeighbouringRelation(neighbours),

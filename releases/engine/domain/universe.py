@@ -31,11 +31,14 @@ class Universe:
         impossible: combinations of bins that no row can have, as declared.
         drops_impossible: whether rows of the table that have one are left out of every count. A plan says so, not a
             declaration: plain questions count them as they are.
+        own_rows: whether each table of counts leaves out only what the rules of its own columns leave out, and not what
+            those of any column do. A plan says so, not a declaration.
     """
 
     attributes: tuple[Attribute, ...]
     impossible: tuple[Combination, ...] = ()
     drops_impossible: bool = False
+    own_rows: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.attributes) <= MAX_COLUMNS:
@@ -47,6 +50,8 @@ class Universe:
             seen.add(attribute.name)
         if not self.impossible:
             object.__setattr__(self, "drops_impossible", False)
+        if self.own_rows and self.drops_impossible:
+            raise InvalidInput("impossible_rows", "drop", "does not go with tables that each count rows of their own")
 
     @cached_property
     def names(self) -> tuple[str, ...]:

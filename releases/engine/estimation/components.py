@@ -226,7 +226,7 @@ class Counting:
 
     @staticmethod
     def of(workload: Workload) -> Counting:
-        parts = connected_parts(workload)
+        parts = _counted_together(workload)
         apart = [names for part in parts if not _is_counted_once(part) for names in part.asked]
         joint = len(parts) - sum(not _is_counted_once(part) for part in parts)
         coded = len(apart) > 1
@@ -237,6 +237,11 @@ class Counting:
         )
 
 
+def _counted_together(workload: Workload) -> list[Part]:
+    """The parts, of families that count the same rows: those of a joint table are counted by all of its columns."""
+    return [part for group in workload.by_rules for part in connected_parts(group)]
+
+
 def _is_counted_once(part: Part) -> bool:
     return len(part.asked) > 1 and part.universe.size <= _MAX_COUNTED_CELLS
 
@@ -245,7 +250,7 @@ def exact_answers(workload: Workload, counts: Counts) -> list[NDArray[np.int64]]
     """The answers of each family on a table. A part whose joint table is small is counted once, not once a marginal;
     what is left is counted many marginals at a time."""
     marginals: dict[Names, NDArray[np.int64]] = {}
-    for part in connected_parts(workload):
+    for part in _counted_together(workload):
         if _is_counted_once(part):
             marginals.update(zip(part.asked, part.tree.answer(part.histogram(counts)), strict=True))
     others = counted(counts, [names for names in workload.marginals if names not in marginals], workload.universe)

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from releases.engine.domain.population import Population, one_population
 from releases.engine.errors import InvalidInput
 from releases.engine.estimation.junction import Clique, CliqueGibbs, CliqueTree
 from releases.engine.estimation.marginals import Axes, Gibbs, MarginalTree, TableRotation, marginal_tree
@@ -83,11 +84,13 @@ class Measurement:
         axes: the attributes, as positions in the universe's shape.
         table: noisy counts, with axes in that order.
         variance: of the noise in each cell, independent between cells, above 0.
+        population: what was counted; None of a table from elsewhere.
     """
 
     axes: Axes
     table: Floats
     variance: float
+    population: Population | None
 
     def __post_init__(self) -> None:
         if not self.variance > 0 or not math.isfinite(self.variance):
@@ -139,6 +142,9 @@ def fit_marginals(
         passes: over the universe at most; 300 to 1,000 are usual, each about the time of writing the universe once.
         progress: called between steps with the share done so far; may raise to stop.
         ways: of the hierarchies of the universe; only cells that they allow get weight.
+
+    Raises:
+        InvalidInput: no table; or tables of several populations, as in all fits.
     """
     if not any(one.axes for one in measurements):
         raise InvalidInput("measurements", len(measurements), "must hold at least one table over an attribute")
@@ -175,6 +181,7 @@ def fit_cliques(
     The objective, its steps and when they end are those of `fit_marginals`; only the sums over the universe are made
     clique by clique.
     """
+    one_population(one.population for one in measurements)
     effects = fitted_effects([one.axes for one in measurements], order)
     tree = WayTree(ways, effects, ways.collapsed(cliques)) if ways else CliqueTree(tuple(shape), cliques, effects)
     solver = _Solver(tree, measurements, total, passes, progress)
@@ -183,7 +190,12 @@ def fit_cliques(
 
 
 def measured_rows(measurements: Sequence[Measurement], total: float | None, variance: float | None) -> float:
-    """The number of rows: inverse-variance mean of the tables' sums and `total`, at least 1."""
+    """The number of rows: inverse-variance mean of the tables' sums and `total`, at least 1.
+
+    Raises:
+        InvalidInput: the tables are of several populations, which have no number of rows in common.
+    """
+    one_population(one.population for one in measurements)
     if total is not None and variance is None:
         return max(float(total), 1.0)
     known = [(float(one.table.sum()), one.variance * one.table.size) for one in measurements]

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from releases.engine.domain.population import one_population
 from releases.engine.errors import InvalidInput
 from releases.engine.estimation.fit import Measurement
 from releases.engine.estimation.levels import Levels
@@ -220,7 +221,11 @@ def _combined(measured: Sequence[Measurement]) -> list[Measurement]:
         weight = 1 / max(each.variance, _MIN_VARIANCE)
         table, known = sums.get(axes, (np.zeros(1), 0.0))
         sums[axes] = (table + weight * each.table.transpose(order), known + weight)
-    return [Measurement(axes=axes, table=table / weight, variance=1 / weight) for axes, (table, weight) in sums.items()]
+    population = one_population(each.population for each in measured)
+    return [
+        Measurement(axes=axes, table=table / weight, variance=1 / weight, population=population)
+        for axes, (table, weight) in sums.items()
+    ]
 
 
 def _grouped(

@@ -164,7 +164,7 @@ def fit_published(
     told = tuple(sorted({name for table in tables for name in table.names}, key=universe.axis))
     shape = universe.project(told).shape
     measured = [
-        Measurement(axes=tuple(map(told.index, table.names)), table=table.counts, variance=of_cell**2)
+        Measurement(axes=tuple(map(told.index, table.names)), table=table.counts, variance=of_cell**2, population=None)
         for table in tables
     ]
     if prod(shape) <= MAX_CELLS:
@@ -202,4 +202,5 @@ def _alone(measured: Sequence[Measurement], attributes: int) -> Iterable[Measure
         table = min((each for each in measured if axis in each.axes), key=lambda each: each.table.size)
         others = tuple(place for place, other in enumerate(table.axes) if other != axis)
         summed = table.table.sum(axis=others)
-        yield Measurement(axes=(axis,), table=summed, variance=table.variance * table.table.size / summed.size)
+        variance = table.variance * table.table.size / summed.size
+        yield Measurement(axes=(axis,), table=summed, variance=variance, population=table.population)

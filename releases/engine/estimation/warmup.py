@@ -56,7 +56,10 @@ def compile_loops() -> None:
     """Run every loop once."""
     tables = [np.full([_SHAPE[axis] for axis in axes], _ROWS / 8.0) for axes in _SETS]
     tables[0][0, 0, 0] += 1.0  # of tables that are all even nothing would be fitted
-    measured = [Measurement(axes=axes, table=table, variance=1.0) for axes, table in zip(_SETS, tables, strict=True)]
+    measured = [
+        Measurement(axes=axes, table=table, variance=1.0, population=None)
+        for axes, table in zip(_SETS, tables, strict=True)
+    ]
     weights = fit_marginals(_SHAPE, measured, total=float(_ROWS)).weights
     controlled_counts(weights, _ROWS, OperatingSystemRandomness())
     tree = marginal_tree(_SHAPE, _SETS)

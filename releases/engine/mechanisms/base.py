@@ -104,6 +104,18 @@ ROWS = Option(
 )
 
 
+OWN, SAME = "own", "same"
+OWN_ROWS = Option(
+    name="rows_counted",
+    help="Which rows a table counts, where rules of columns leave some out: “own” for all that fit its own columns, "
+    "so that totals may differ, or “same” for those alone that fit every column asked about. Tables that are to agree "
+    "need “same”, and so do synthetic rows. Left to the mechanism, it is “own” where every table is of one column, "
+    "unless tables were chosen to agree, or a number of synthetic rows was chosen; else it is “same”.",
+    choices=(OWN, SAME),
+    before=SAME,
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plan(ABC):
     """What will be done to which data, with what noise, at what price, and how accurately. No data in it.
@@ -149,12 +161,15 @@ class Plan(ABC):
 
         Raises:
             Infeasible: the plan says that it cannot be run.
-            InvalidInput: the counts are of another universe.
+            InvalidInput: the counts are of another universe, or of another population: with a person's rows bounded by
+                another number, say, they move by more than the noise is made for.
         """
         if self.infeasible:
             raise Infeasible(self.infeasible)
         if counts.universe != self.schema.universe:
             raise InvalidInput("counts", "another universe", "must be of the plan's schema")
+        if counts.population is not None and counts.population != self.schema.population:
+            raise InvalidInput("counts", "another population", "must be of the plan's schema")
         return self._run(counts, rng, progress or (lambda step, share: None))
 
     @abstractmethod
@@ -179,8 +194,10 @@ class Plan(ABC):
 
     @property
     def makes_synthetic_rows(self) -> bool:
-        """Whether rows are made of its result. Rows of how values read would look like rows of the table."""
-        return ROWS.name in self.options and not self.infeasible and not self.schema.universe.is_of_states
+        """Whether rows are made of its result. Rows of how values read would look like rows of the table; and of tables
+        that count different rows, no rows are fitted."""
+        universe = self.schema.universe
+        return ROWS.name in self.options and not self.infeasible and not (universe.is_of_states or universe.own_rows)
 
     @property
     def most_synthetic_rows(self) -> int:
@@ -290,6 +307,17 @@ class Mechanism(ABC):
     @abstractmethod
     def _plan(self, request: Request) -> Plan: ...
 
+    def leaves_own_rows(self, options: Mapping[str, Any], workload: Workload) -> bool:
+        """Whether each table leaves out only what the rules of its own columns leave out, where nobody chose that.
+
+        Only mechanisms whose answers have noise of their own offer the choice: what fits, or adds up, several tables
+        needs them to count the same rows.
+
+        Args:
+            options: complete.
+        """
+        return False
+
     def consistency_under(self, parameters: Mapping[str, str]) -> Consistency | None:
         """That of a release by a plan with these parameters, those of an old one too."""
         return self.consistency
@@ -320,6 +348,18 @@ class Mechanism(ABC):
         read = {option.name: option.read(given.get(option.name)) for option in self.options}
         if isinstance(workload, Inquiry) and workload.statistic.exact:
             schema = replace(schema, universe=schema.universe.exactly(workload.statistic.exact))
+        if isinstance(workload, Workload):
+            is_left, wanted = self.leaves_own_rows(read, workload), read.get(OWN_ROWS.name)
+            own_rows = workload.rules_differ and (wanted == OWN or (wanted is None and is_left))
+            if not (workload.rules_differ and (own_rows or is_left)):
+                # The choice decides nothing, and plans are as they were before there was one.
+                read.pop(OWN_ROWS.name, None)
+            if own_rows != schema.universe.own_rows:
+                schema = replace(schema, universe=replace(schema.universe, own_rows=own_rows))
+            if own_rows != workload.universe.own_rows:
+                workload = replace(workload, universe=replace(workload.universe, own_rows=own_rows))
+        elif schema.universe.own_rows and not workload.statistic.takes_own_rows:
+            raise InvalidInput("rows_counted", "by own columns", "goes with counts alone")
         if self.drops_impossible and schema.universe.impossible:
             schema = replace(schema, universe=replace(schema.universe, drops_impossible=True))
             workload = replace(workload, universe=replace(workload.universe, drops_impossible=True))

@@ -50,7 +50,7 @@ class NoisyMarginals:
     """Marginals, and the noise on each: what is put together.
 
     Attributes:
-        workload: of marginals alone.
+        workload: of marginals alone, which count the same rows.
         law: of the noise.
         variances: of the noise on an answer of each.
     """
@@ -58,6 +58,9 @@ class NoisyMarginals:
     workload: Workload
     law: SummandLaw
     variances: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        self.workload.check_same_rows()
 
     @property
     def relative(self) -> tuple[float, ...]:

@@ -78,7 +78,7 @@ class MixedSquares:
     """How noisy numbers are put together.
 
     Attributes:
-        workload: of any families.
+        workload: of any families that count the same rows.
         law: of the noise.
         variances: of the noise on what is measured of each family.
         measuring: of each family; None where noise is drawn for its answers.
@@ -88,6 +88,9 @@ class MixedSquares:
     law: SummandLaw
     variances: tuple[float, ...]
     measuring: tuple[Measuring | None, ...]
+
+    def __post_init__(self) -> None:
+        self.workload.check_same_rows()
 
     @property
     def can_combine(self) -> bool:

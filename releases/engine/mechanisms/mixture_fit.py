@@ -45,6 +45,7 @@ from numpy.typing import NDArray
 
 from releases.engine.accounting.events import Event, WeightedDiscreteGaussianEvent, WeightedDiscreteLaplaceEvent
 from releases.engine.bounds.accuracy import Bound
+from releases.engine.domain.population import Population
 from releases.engine.domain.universe import Universe
 from releases.engine.estimation.components import Names, counted
 from releases.engine.estimation.fit import Measurement, measured_rows
@@ -483,7 +484,7 @@ class MixtureFitPlan(Plan):
             total += int(self.split.total.draw(1, rng)[0])
         schedule = _Schedule.of(self.split, total)
         steps = self._steps(schedule, total)
-        measured = _measured(axes, truths, self.split.on_ones(steps[0]), rng)
+        measured = _measured(axes, truths, self.split.on_ones(steps[0]), self.schema.population, rng)
         rows = measured_rows(measured, total, None if self.split.total is None else self.split.total.variance)
         mixture, notes = self._fit(schedule, steps, measured, rows, exact, rng, progress)
         levels = LevelMixture.of(universe, mixture, measured)
@@ -537,7 +538,7 @@ class MixtureFitPlan(Plan):
         shape = self.split.shape
         pairs = [*combinations(range(len(shape)), 2)]
         progress("Measuring pairs", 0.05)
-        measured += _measured(pairs, exact(pairs), self.split.on_pairs(steps[1]), rng)
+        measured += _measured(pairs, exact(pairs), self.split.on_pairs(steps[1]), self.schema.population, rng)
         given: dict[str, Any] = {
             "rows": rows,
             "rng": rng,
@@ -555,7 +556,7 @@ class MixtureFitPlan(Plan):
             chosen = self._measured_triples(mixture, levels, schedule.allowed_cells, allowances, rows, exact, rng)
             notes[_TRIPLES_NOTE] = [_as_note([self.names[axis] for axis in each.axes]) for each in chosen]
             # Where no triple is worth it, what is left is spent on pairs.
-            more = chosen or _measured(pairs, exact(pairs), self.split.on_pairs(steps[3]), rng)
+            more = chosen or _measured(pairs, exact(pairs), self.split.on_pairs(steps[3]), self.schema.population, rng)
             given |= {"start": mixture, "levels": levels, "progress": within(progress, "Fitting", 0.5, 0.9)}
             mixture = fit_mixture(shape, [*measured, *more], **given, rate=_SECOND_RATE)
         return mixture, notes
@@ -591,7 +592,7 @@ class MixtureFitPlan(Plan):
         sets = [triples[at] for at, _ in chosen]
         noises = split.on_tables(left, [weight for _, weight in chosen]) if chosen else []
         truths = (levels.table(table, axes) for axes, table in zip(sets, exact(sets), strict=True))
-        return _measured(sets, truths, noises, rng)
+        return _measured(sets, truths, noises, self.schema.population, rng)
 
     def _asked(self) -> list[Axes]:
         """The marginals that answer the questions, as axes, in order of first use."""
@@ -627,9 +628,18 @@ class _Exact:
 
 
 def _measured(
-    sets: Sequence[Axes], truths: Iterable[NDArray[np.int64]], noises: Sequence[Noise], rng: Randomness
+    sets: Sequence[Axes],
+    truths: Iterable[NDArray[np.int64]],
+    noises: Sequence[Noise],
+    population: Population,
+    rng: Randomness,
 ) -> list[Measurement]:
     return [
-        Measurement(axes=axes, table=(table + noise.draw(table.shape, rng)).astype(np.float64), variance=noise.variance)
+        Measurement(
+            axes=axes,
+            table=(table + noise.draw(table.shape, rng)).astype(np.float64),
+            variance=noise.variance,
+            population=population,
+        )
         for axes, table, noise in zip(sets, truths, noises, strict=True)
     ]

@@ -5,6 +5,10 @@ The noise is calibrated to what one privacy unit can change in the whole vector 
 the largest of k independent draws. Noisy answers disagree with one another; synthetic rows, whose answers agree, are
 made from a distribution fitted to the noisy marginals (`fit`), which is post-processing.
 
+Where rules of columns leave out rows of some tables alone, each table can count rows of its own (`Universe.own_rows`),
+as noise on each answer asks nothing of the others. Whatever puts tables together counts the same rows in all of them:
+the option `agree`, and synthetic rows.
+
 An answer of weight w gets a w-th of the noise of one of weight 1, and the price stays the same: the noise is calibrated
 to the answers times their weights (`Workload.weighted_sensitivity`).
 
@@ -31,13 +35,14 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.bounds.accuracy import Bound, Proof
 from releases.engine.bounds.combinations import SummandLaw
+from releases.engine.domain.population import Population
 from releases.engine.domain.privacy import PureDP
 from releases.engine.estimation.components import (
     Part,
@@ -52,6 +57,7 @@ from releases.engine.mechanisms import least_squares, mixed_squares
 from releases.engine.mechanisms.additive_noise import GaussianNoise, LaplaceNoise, Noise, NoiseLaw
 from releases.engine.mechanisms.base import (
     NEEDS_DELTA,
+    OWN_ROWS,
     ROWS,
     Consistency,
     Mechanism,
@@ -99,6 +105,15 @@ _NOT_TABLES = (
     "Only whole tables, running totals and counts that share columns, and not too many, can be made to agree. "
     "Choose no there."
 )
+_DIFFERENT_ROWS = (
+    "Tables that each count rows of their own cannot be made to agree. Choose that they count the same rows."
+)
+_ROWS_OF_DIFFERENT = (
+    "No synthetic rows can be made of tables that each count rows of their own. Leave their number empty, or choose "
+    "that the tables count the same rows."
+)
+#: What a plan says of tables that count rows of their own.
+COUNTED_BY_OWN = "in each table those that its own columns keep; totals may differ, and no synthetic rows are made"
 _LITTLE_NOISE = "With so little noise the bound of answers that agree is not proved. Choose no there."
 #: How the answers of a release are made to agree.
 Agreement: TypeAlias = LeastSquares | LevelSquares | MixedSquares
@@ -153,6 +168,7 @@ def plan_noisy_queries(
         parameters={
             **(_weighted_parameters(noise, weights) if workload.is_weighted else noise.parameters),
             "answers": answers_in_words(together),
+            **({"rows counted": COUNTED_BY_OWN} if workload.universe.own_rows else {}),
             **({"synthetic rows": "fitted to the answers; no bound is proved for them"} if parts else {}),
             **noise.beside(request.budget),
         },
@@ -186,6 +202,8 @@ def narrower(
         measuring: what noise is on in each family, where it is not its answers.
     """
     workload, wanted = request.counts_asked, request.options.get(TOGETHER.name, "no")
+    if workload.universe.own_rows:
+        return infeasible(request, _DIFFERENT_ROWS) if wanted == "yes" else (None, half_widths)
     if wanted == "no" or (wanted is None and len(workload.families) > _MOST_TRIED):
         return None, half_widths
     if wanted == "yes":
@@ -257,7 +275,9 @@ def _weighted_parameters(noise: Noise, weights: Sequence[int]) -> dict[str, str]
 
 def described_parts(workload: Workload) -> tuple[Part, ...]:
     """The parts that marginals and prefixes describe, small enough to be fitted, those joined that share a hierarchy;
-    none where one is too large."""
+    none where one is too large, or where tables count rows of their own."""
+    if workload.universe.own_rows:
+        return ()
     tables = tuple(family for family in workload.families if not isinstance(family, Count))
     if not tables:
         return ()
@@ -312,7 +332,9 @@ class AnswersPlan(Plan):
         assert self.bound is not None
         reported = within(progress, "Fitting synthetic rows", 0.4, 0.95)
         rows, noisy = self.public_rows(counts), self.answered(measured)
-        total, fitted = described(self.counts_asked, noisy, self.answer_variances, reported, rows=rows)
+        total, fitted = described(
+            self.counts_asked, noisy, self.answer_variances, reported, rows=rows, population=self.schema.population
+        )
         return Result(estimates=self.released(measured), bound=self.bound, total=total, distribution=fitted)
 
 
@@ -361,6 +383,7 @@ def described(
     progress: Callable[[float], None],
     *,
     rows: int | None,
+    population: Population,
 ) -> tuple[float, Distribution | None]:
     """The number of rows, and the distribution fitted to noisy tables.
 
@@ -370,6 +393,7 @@ def described(
         estimates: of each family.
         variances: of an answer of each family.
         rows: how many there are where that is public; None for what the noisy tables add up to.
+        population: of all tables.
     """
     parts = described_parts(workload)
     if not parts:
@@ -387,6 +411,7 @@ def described(
                 axes=parts[position].universe.axes(family.attributes),
                 table=np.diff(estimate, prepend=0.0) if is_prefix else estimate.reshape(shape),
                 variance=max(variance, least) * (2 if is_prefix else 1),
+                population=population,
             )
         )
     said = None if rows is None else float(rows)
@@ -405,14 +430,21 @@ class _QueriesMechanism(Mechanism):
 
     law: ClassVar[NoiseLaw]
     formula: ClassVar[str]
-    options = (ROWS, TOGETHER)
+    options = (ROWS, TOGETHER, OWN_ROWS)
     uses_weights = True
     consistency = Consistency.OWN_NOISE
 
     def consistency_under(self, parameters: Mapping[str, str]) -> Consistency | None:
         return consistency_of(parameters)
 
+    def leaves_own_rows(self, options: Mapping[str, Any], workload: Workload) -> bool:
+        """Where no table joins two columns, neither do the synthetic rows, and nothing is lost without them."""
+        needs_same = options[TOGETHER.name] == "yes" or options[ROWS.name] is not None
+        return not needs_same and all(len(family.attributes) == 1 for family in workload.families)
+
     def _plan(self, request: Request) -> Plan:
+        if request.schema.universe.own_rows and request.options[ROWS.name] is not None:
+            return infeasible(request, _ROWS_OF_DIFFERENT)
         if self.law.needs_delta and isinstance(request.budget, PureDP):
             return infeasible(request, NEEDS_DELTA)
         noise = self.law.within(request.budget, request.counts_asked.weighted_sensitivity(request.schema))

@@ -45,14 +45,26 @@ def bounded_by_values(rows: exp.Select, schema: Schema, dialect: Dialect) -> exp
     """Each person's first rows by a fixed scramble of a row's values, which favours none, and then by these and their
     codes: codes alone would leave it to the database which of two numbers in one bin counts.
     """
-    attributes = schema.universe.attributes
-    values = [exp.alias_(fixed_point(axis, each), value_of(axis), quoted=True) for axis, each in enumerate(attributes)]
+    attributes, own_rows = schema.universe.attributes, schema.universe.own_rows
+    values = [
+        exp.alias_(_ordered_by(axis, each, own_rows=own_rows), value_of(axis), quoted=True)
+        for axis, each in enumerate(attributes)
+    ]
     order = [
         _scramble(schema.universe),
         *(column(value_of(axis)) for axis in range(len(attributes))),
         *(column(code_of(axis)) for axis in range(len(attributes))),
     ]
     return _bounded(step(rows, values, dialect), order, schema, dialect)
+
+
+def _ordered_by(axis: int, attribute: Attribute, *, own_rows: bool) -> exp.Expr:
+    """Where tables have own rows, some rows have no value in a column: they are behind those that have."""
+    value = fixed_point(axis, attribute)
+    if not (own_rows and attribute.may_drop):
+        return value
+    behind = attribute.highest + 1 if attribute.has_values else attribute.size
+    return exp.func("COALESCE", value, whole(behind))
 
 
 def bounded_by_text(rows: exp.Select, axis: int, schema: Schema, dialect: Dialect) -> exp.Select:

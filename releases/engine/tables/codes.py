@@ -30,13 +30,14 @@ class CodedRows:
 
     Args:
         shape: bins of each column.
-        blocks: of rows, each of shape (columns, rows).
+        blocks: of rows, each of shape (columns, rows). The number of a column's bins says that a row has none there,
+            and counts in no marginal over that column.
         folder: where they are kept; None for the system's.
     """
 
     def __init__(self, shape: Sequence[int], blocks: Iterable[NDArray[np.int32]], *, folder: Path | None) -> None:
         self._columns = len(shape)
-        self._type = np.min_scalar_type(max(shape) - 1)
+        self._type = np.min_scalar_type(max(shape))
         self._lengths: list[int] = []
         self._file: IO[bytes] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  closed with this object
         try:
@@ -53,12 +54,13 @@ class CodedRows:
         from releases.engine.tables.kernels import count_cells
 
         columns = [np.array(each, dtype=np.int64) for each in axes]
+        sizes = [np.array(each.shape, dtype=np.int64) for each in tables]
         strides = [np.array([prod(each.shape[place + 1 :]) for place in range(each.ndim)]) for each in tables]
         cells = [each.reshape(-1) for each in tables]
         with ThreadPoolExecutor(_THREADS) as pool:
             for block in self._blocks():
                 # No two threads add to the same marginal.
-                deque(pool.map(partial(count_cells, block), columns, strides, cells), maxlen=0)
+                deque(pool.map(partial(count_cells, block), columns, sizes, strides, cells), maxlen=0)
 
     def _blocks(self) -> Iterator[NDArray[np.int32]]:
         self._file.seek(0)

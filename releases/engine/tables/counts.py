@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.dates import SECONDS_OF_DAY, By, Dates
+from releases.engine.domain.population import Population
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.possible import clear_impossible, is_impossible, named_bins
@@ -30,6 +31,11 @@ class Counts(Protocol):
 
     @property
     def universe(self) -> Universe: ...
+
+    @property
+    def population(self) -> Population | None:
+        """What is counted; None of counts that are made up, which bound nobody's rows."""
+        ...
 
     def marginal(self, names: tuple[str, ...]) -> NDArray[np.int64]:
         """The exact counts over the named attributes, one axis each, in the order named."""
@@ -89,10 +95,12 @@ class Histogram:
         universe: the cells.
         counts: non-negative integers, shape `universe.shape`; where the universe leaves impossible combinations out,
             their cells are set to 0.
+        population: what was counted; None where the counts are made up.
     """
 
     universe: Universe
     counts: NDArray[np.int64]
+    population: Population | None = None
 
     def __post_init__(self) -> None:
         if self.counts.shape != self.universe.shape:
@@ -142,11 +150,13 @@ class Rows:
         universe: declares the columns.
         columns: for each attribute its values, coded as in `Tally`.
         written: for a categorical attribute what stands in the table, where that is not always the category.
+        population: as of `Histogram`.
     """
 
     universe: Universe
     columns: dict[str, NDArray[np.int64]]
     written: dict[str, NDArray[np.object_]] = field(default_factory=dict)
+    population: Population | None = None
 
     def __post_init__(self) -> None:
         if set(self.columns) != set(self.universe.names):

@@ -15,6 +15,8 @@ from releases.engine.tables.typed import ColumnType
 #: Space, tab, line feed, vertical tab, form feed, carriage return.
 SPACES = (32, 9, 10, 11, 12, 13)
 
+CELL = "cell"
+
 
 class Dialect:
     """How DuckDB writes it; the others change what they must.
@@ -45,14 +47,15 @@ class Dialect:
         return exp.Anonymous(this="SPLIT_PART", expressions=given)
 
     def grouped(self, rows: exp.Select, columns: Sequence[exp.Column]) -> exp.Select:
-        """How many rows there are with each value of each of some columns, in one reading: the value and the count.
+        """How many rows there are with each value of each of some columns, in one reading: the value, which is named
+        `CELL`, and the count.
 
         Args:
             columns: whole numbers, none of which is in two of them.
         """
         by = exp.GroupingSets(expressions=[exp.Tuple(expressions=[each.copy()]) for each in columns])
         # Of each group only its own column's is there.
-        counted = [exp.func("COALESCE", *columns), number_of_rows()]
+        counted = [exp.alias_(exp.func("COALESCE", *columns), CELL, quoted=True), number_of_rows()]
         return step(rows, counted, self, keep=False).group_by(by, copy=False)
 
     def read_double(self, text: exp.Expr) -> exp.Expr:

@@ -9,13 +9,15 @@ from math import prod
 from sqlglot import exp
 
 from releases.engine.tables.code import code_of
-from releases.engine.tables.dialects import Dialect, column, number_of_rows, step, whole
+from releases.engine.tables.dialects import CELL, Dialect, column, filtered, is_there, number_of_rows, step, whole
 
 #: Marginals that one statement counts: PostgreSQL takes 4,096.
 MOST_SETS = 256
 
 
-def by_cells(rows: exp.Select, sets: Sequence[tuple[int, ...]], shape: Sequence[int], dialect: Dialect) -> exp.Select:
+def by_cells(
+    rows: exp.Select, sets: Sequence[tuple[int, ...]], shape: Sequence[int], dialect: Dialect, *, own_rows: bool
+) -> exp.Select:
     """The rows in each cell of several marginals, each given by its axes, in one reading: the cell's number, and the
     count.
 
@@ -23,15 +25,17 @@ def by_cells(rows: exp.Select, sets: Sequence[tuple[int, ...]], shape: Sequence[
     grouped by one whole number: by several columns of unknown statistics, PostgreSQL would sort all rows for each.
 
     Args:
-        rows: each of which has the codes of all axes.
+        rows: each of which has the codes of all axes, except with `own_rows`.
         shape: bins of each axis.
+        own_rows: whether a row counts in those marginals alone of which it has all codes: without one, it has no cell.
     """
     cells = [column(f"cell_{place}") for place in range(len(sets))]
     named = [
         exp.alias_(_cell(axes, shape, first), each.name, quoted=True)
         for axes, first, each in zip(sets, first_cells(sets, shape), cells, strict=True)
     ]
-    return dialect.grouped(step(rows, named, dialect, keep=False), cells)
+    grouped = dialect.grouped(step(rows, named, dialect, keep=False), cells)
+    return filtered(grouped, [is_there(CELL)], dialect) if own_rows else grouped
 
 
 def first_cells(sets: Sequence[tuple[int, ...]], shape: Sequence[int]) -> list[int]:

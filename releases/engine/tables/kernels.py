@@ -11,6 +11,8 @@ import numpy as np
 _Function = Callable[..., Any]
 #: Rows whose cell numbers are worked out together: they stay in the nearest cache.
 _ROWS_AT_ONCE = 2048
+#: Below all cells, and stays so whatever is added for the columns there can be.
+_NOWHERE = -(2**40)
 
 
 def jit(function: _Function) -> _Function:
@@ -23,12 +25,13 @@ def jit(function: _Function) -> _Function:
 
 
 @jit
-def count_cells(codes: Any, columns: Any, strides: Any, cells: Any) -> None:
-    """Add 1 for each row to its cell of a marginal.
+def count_cells(codes: Any, columns: Any, sizes: Any, strides: Any, cells: Any) -> None:
+    """Add 1 for each row to its cell of a marginal, unless it has no bin in one of the columns.
 
     Args:
-        codes: bin numbers, shape (columns, rows).
-        columns, strides: those of the marginal, and how far apart the cells of their bins lie.
+        codes: bin numbers, shape (columns, rows); that of no bin is the number of bins.
+        columns, sizes, strides: those of the marginal, how many bins they have, and how far apart the cells of these
+            lie.
         cells: of the marginal; changed in place.
     """
     at = np.empty(_ROWS_AT_ONCE, np.int64)
@@ -36,8 +39,10 @@ def count_cells(codes: Any, columns: Any, strides: Any, cells: Any) -> None:
         length = min(_ROWS_AT_ONCE, codes.shape[1] - first)
         at[:length] = 0
         for place in range(len(columns)):
-            column, stride = columns[place], strides[place]
+            column, size, stride = columns[place], sizes[place], strides[place]
             for row in range(length):
-                at[row] += codes[column, first + row] * stride
+                code = codes[column, first + row]
+                at[row] += code * stride if code < size else _NOWHERE
         for row in range(length):
-            cells[at[row]] += 1
+            if at[row] >= 0:
+                cells[at[row]] += 1

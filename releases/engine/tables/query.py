@@ -29,6 +29,7 @@ from sqlglot import exp
 
 from releases.engine.domain.attribute import NO_NUMBER
 from releases.engine.domain.impossible import Combination
+from releases.engine.domain.population import Population
 from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
@@ -134,8 +135,13 @@ class TableCounts:
     def universe(self) -> Universe:
         return self.schema.universe
 
+    @property
+    def population(self) -> Population:
+        return self.schema.population
+
     def marginal(self, names: tuple[str, ...]) -> NDArray[np.int64]:
-        """The exact counts over the named attributes. A row dropped by any declared rule counts nowhere."""
+        """The exact counts over the named attributes. A row dropped by any declared rule counts nowhere; where tables
+        have own rows, it counts wherever no named attribute drops it."""
         (counts,) = self._grouped([names])
         return counts
 
@@ -151,7 +157,8 @@ class TableCounts:
         return self.marginal(self.universe.names)
 
     def tally(self, names: tuple[str, ...]) -> Tally:
-        """How many rows have each combination of values; numbers in units of their last place.
+        """How many rows have each combination of values, of those that `marginal` counts; numbers in units of their
+        last place.
 
         Raises:
             InvalidInput: a column counts rows without a number.
@@ -160,6 +167,8 @@ class TableCounts:
             if self.universe[name].is_numeric and self.universe[name].missing_as:
                 raise InvalidInput(name, NO_NUMBER, "has no value")
         rows, parameters = self._bounded_rows()
+        if self.universe.own_rows:
+            rows = filtered(rows, [is_there(code_of(axis)) for axis in self.universe.axes(names)], self.table.dialect)
         values = [fixed_point(self.universe.axis(name), self.universe[name]) for name in names]
         *found, counts = self._read(by_values(rows, values, self.table.dialect), parameters, columns=len(names) + 1)
         return Tally(values=tuple(each.astype(np.int64) for each in found), counts=counts.astype(np.int64))
@@ -168,7 +177,8 @@ class TableCounts:
         """How many rows have each text, declared or not: the column's own rule drops none, that of any other does."""
         rows, parameters = self._coded()
         own = self.universe.axis(name)
-        others = [code_of(axis) for axis, each in enumerate(self.universe.attributes) if axis != own and each.may_drop]
+        may_drop = [] if self.universe.own_rows else enumerate(self.universe.attributes)
+        others = [code_of(axis) for axis, each in may_drop if axis != own and each.may_drop]
         rows = filtered(rows, [is_there(each) for each in (text_of(own), *others)], self.table.dialect)
         if self.schema.unit.kind == "person":
             rows = bounded_by_text(rows, own, self.schema, self.table.dialect)
@@ -181,11 +191,17 @@ class TableCounts:
         """A database works them out, once for this object; whatever is asked later is counted from them."""
         rows, parameters = self._bounded_rows()
         named = [
-            exp.alias_(exp.cast(column(code_of(axis)), exp.DataType.Type.INT), code_of(axis), quoted=True)
+            exp.alias_(exp.cast(self._code_or_size(axis), exp.DataType.Type.INT), code_of(axis), quoted=True)
             for axis in range(len(self.universe.attributes))
         ]
         asked = self.table.batches(step(rows, named, self.table.dialect, keep=False), parameters)
         return CodedRows(self.universe.shape, (np.stack(batch) for batch in asked), folder=self.folder)
+
+    def _code_or_size(self, axis: int) -> exp.Expr:
+        """Where a row may have no code, the number of bins is put for none."""
+        code, attribute = column(code_of(axis)), self.universe.attributes[axis]
+        is_always_there = not (self.universe.own_rows and attribute.may_drop)
+        return code if is_always_there else exp.func("COALESCE", code, whole(attribute.size))
 
     def _grouped(self, sets: Sequence[tuple[str, ...]]) -> list[NDArray[np.int64]]:
         """The database groups the rows, of each set of attributes once in whatever order it is asked for."""
@@ -201,7 +217,9 @@ class TableCounts:
 
     def _group_into(self, tables: dict[tuple[int, ...], NDArray[np.int64]]) -> None:
         rows, parameters = self._bounded_rows()
-        statement = by_cells(rows, list(tables), self.universe.shape, self.table.dialect)
+        statement = by_cells(
+            rows, list(tables), self.universe.shape, self.table.dialect, own_rows=self.universe.own_rows
+        )
         first = np.array(first_cells(list(tables), self.universe.shape))
         flat = [each.reshape(-1) for each in tables.values()]
         for cells, counts in self.table.batches(statement, parameters):
@@ -211,10 +229,16 @@ class TableCounts:
                 flat[place][cells[here].astype(np.int64) - first[place]] = counts[here]
 
     def _bounded_rows(self) -> tuple[exp.Select, list[list[str]]]:
-        """One integer code a declared column, rows dropped by rule left out, each person's rows bounded."""
+        """One integer code a declared column, rows dropped by rule left out, each person's rows bounded.
+
+        Where tables have own rows, none is left out yet, and codes may be null. Each person's rows are bounded all the
+        same, once for all tables: bounded for each by itself, a person could have other rows in each, and move all of
+        them together by more than the noise is made for.
+        """
         rows, parameters = self._coded()
-        counted = [is_there(code_of(axis)) for axis in range(len(self.universe.attributes))]
-        rows = filtered(rows, [*counted, *map(self._has_not, self.universe.left_out)], self.table.dialect)
+        if not self.universe.own_rows:
+            counted = [is_there(code_of(axis)) for axis in range(len(self.universe.attributes))]
+            rows = filtered(rows, [*counted, *map(self._has_not, self.universe.left_out)], self.table.dialect)
         if self.schema.unit.kind == "person":
             rows = bounded_by_values(rows, self.schema, self.table.dialect)
         return rows, parameters

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from releases.engine.domain.schema import Schema
+from releases.engine.domain.schema import OWN_ROWS, Schema
 from releases.engine.tables.counts import Counts
 from releases.engine.tables.dialects import Dialect, column, literals
 from releases.engine.tables.facts import SERVER, UnreadableTable
@@ -279,6 +279,14 @@ KNOWN = {
 }
 
 
+#: How many rows of persons there are with each bin of each column, where tables have own rows.
+KNOWN_OWN_ROWS: tuple[tuple[int, ...], ...] = (
+    (3, 8, 2, 64, 12, 4),
+    (98, 1, 4, 5, 1, 1, 4, 1, 16),
+    (1, 11, 5, 98, 2, 1),
+)
+
+
 def refuse_unless_right(server: Session, counted: Callable[[Source, Schema], Counts]) -> None:
     """Count the rows in the session of a server.
 
@@ -290,6 +298,9 @@ def refuse_unless_right(server: Session, counted: Callable[[Source, Schema], Cou
         UnreadableTable: the server counts otherwise than is defined. Its field is `SERVER`.
     """
     found = [_is_right(counted(_Literals(server), _schema_of(DECLARED, unit)), known) for unit, known in KNOWN.items()]
+    apart = counted(_Literals(server), _schema_of(DECLARED, "person", rows_counted=OWN_ROWS))
+    own = apart.marginals([(name,) for name in apart.universe.names])
+    found.append(tuple(tuple(each.tolist()) for each in own) == KNOWN_OWN_ROWS)
     names = [each["name"] for each in OF_PERSONS]
     persons = counted(_Literals(server), _schema_of((*OF_PERSONS, *DECLARED), "person").project(names))
     found.append(
@@ -316,8 +327,9 @@ def _types_are_right(server: Session, counted: Callable[[Source, Schema], Counts
     return all(map(np.array_equal, as_they_are, as_text))
 
 
-def _schema_of(columns: Sequence[dict[str, Any]], unit: str) -> Schema:
-    return Schema.from_json({"version": 1, "columns": list(columns), "unit": UNITS[unit], "neighbours": "add_remove"})
+def _schema_of(columns: Sequence[dict[str, Any]], unit: str, **more: str) -> Schema:
+    declared = {"version": 1, "columns": list(columns), "unit": UNITS[unit], "neighbours": "add_remove"}
+    return Schema.from_json(declared | more)
 
 
 def _is_right(counts: Counts, known: Known) -> bool:

@@ -20,7 +20,7 @@ class Remembered:
     """Counts that are taken once, for thousands of runs on one table."""
 
     def __init__(self, rows: Rows) -> None:
-        self.universe = rows.universe
+        self.universe, self.population = rows.universe, rows.population
         self._rows = rows
         self._marginal, self._tally, self._texts = cache(rows.marginal), cache(rows.tally), cache(rows.texts)
 

@@ -235,6 +235,35 @@ class Workload:
         """The columns that some query looks at, in universe order."""
         return attributes_asked(self.families, self.universe)
 
+    @cached_property
+    def by_rules(self) -> tuple[Workload, ...]:
+        """The families in groups, each of those whose columns leave out rows by the same rules. Where no table has own
+        rows, all are one group: then the rules of all columns hold for each.
+        """
+        if not self.universe.own_rows:
+            return (self,)
+        groups: dict[frozenset[str], list[Family]] = {}
+        for family in self.families:
+            groups.setdefault(self._dropping(family), []).append(family)
+        return tuple(replace(self, families=tuple(families)) for families in groups.values())
+
+    @property
+    def rules_differ(self) -> bool:
+        """Whether a rule of some column is about some families alone."""
+        return len({self._dropping(family) for family in self.families}) > 1
+
+    def _dropping(self, family: Family) -> frozenset[str]:
+        return frozenset(name for name in family.attributes if self.universe[name].may_drop)
+
+    def check_same_rows(self) -> None:
+        """See that all families count the same rows, as numbers have to that are put together.
+
+        Raises:
+            InvalidInput: some have own rows.
+        """
+        if self.universe.own_rows and self.rules_differ:
+            raise InvalidInput("queries", "tables that count different rows", "must all count the same")
+
     @property
     def tells_rows_apart(self) -> bool:
         """Whether some answer counts one row and not another. Else every answer is the number of rows."""
@@ -273,6 +302,18 @@ class Workload:
         Σ (q(x_i) - q(y_i)), in either norm at most g times the largest term, and by that much where all terms are
         alike: Δ1 grows by g and Δ2² by g². Exact where the cells the predicates and prefixes speak of can be
         enumerated, else an upper bound: the sum over families of the most each can change.
+
+        Where tables have own rows (`Universe.own_rows`), a row may count in some families and not in others. Let each
+        column whose rule drops rows have one more bin, for what it drops, and let a family's answers be 0 in the cells
+        that have this bin in one of its columns. Then every row has one cell x, and f(D) = Σ q(x) over all rows as
+        above, with q of coefficients 0 and 1. Adding a row changes the answers by q(x), which is largest where nothing
+        is dropped, for q_f(x) is 0 or as without the new bins: as where all tables count the same rows. Replacing one
+        changes them by q(x) - q(y) with x and y among all cells, also the new ones. In a table of several cells that is
+        2 either way. In a running total over m bins it is up to m, and not m - 1: a row that had no number may come to
+        lie in the first bin. In a count that every bin is in, and in a table of one cell, it is 1, and not 0. A
+        person's g rows are the same ones for all families, since they are bounded once, before any of these rules; so
+        there are g terms again. (Bounded for each family by itself, two disjoint counts of a person of one row could
+        each count another row of that person, and move by 2 where 1 is charged.)
         """
         rows = schema.rows_of_unit
         change = self._most_changed(schema, (1,) * len(self.families))
@@ -318,30 +359,46 @@ class Workload:
 
         A marginal changes in two cells at most, a predicate in one, a prefix family of m bins in m - 1. A marginal over
         an attribute of several bins that no predicate or prefix uses changes whatever they do; one over theirs alone is
-        looked at together with them.
+        looked at together with them, and so is every one where tables have own rows: what a rule drops of one it may
+        drop of others.
         """
         priced = list(zip(self.families, costs, strict=True))
         uneven = [each for each in priced if not isinstance(each[0], Marginal)]
         used = {name for family, _ in uneven for name in family.attributes}
-        used |= {each.name for each in self.universe.attributes if each.size == 1}
+        used |= {each.name for each in self.universe.attributes if each.size == 1 or self.universe.own_rows}
         together = [each for each in priced if isinstance(each[0], Marginal) and used.issuperset(each[0].attributes)]
         columns = self._answers_by_cell([*uneven, *together])
         if columns is None or _is_too_long(columns):
             together, columns = [], self._answers_by_cell(uneven)
         if columns is None or columns.shape[1] > _ENUMERATED_PAIRS:
-            return sum(cost * _most_replaced(family, self.universe) for family, cost in priced)
+            return sum(cost * self._most_replaced(family) for family, cost in priced)
         marginals = [each for each in priced if isinstance(each[0], Marginal)]
-        apart = sum(cost * _most_replaced(family, self.universe) for family, cost in marginals)
-        apart -= sum(cost * _most_replaced(family, self.universe) for family, cost in together)
+        apart = sum(cost * self._most_replaced(family) for family, cost in marginals)
+        apart -= sum(cost * self._most_replaced(family) for family, cost in together)
         return apart + _diameter(columns)
 
+    def _may_drop(self, name: str) -> bool:
+        """Whether a row may have no bin in a column and still count in some family."""
+        return self.universe.own_rows and self.universe[name].may_drop
+
+    def _most_replaced(self, family: Family) -> int:
+        """The most answers of a family that change when one row is replaced by another."""
+        may_drop = any(map(self._may_drop, family.attributes))
+        if not family.tells_rows_apart(self.universe):
+            return int(may_drop)
+        if isinstance(family, Marginal):
+            return 2
+        return _most_of(family, self.universe) - (isinstance(family, Prefix) and not may_drop)
+
     def _answers_by_cell(self, priced: Sequence[tuple[Family, int]]) -> NDArray[np.integer[Any]] | None:
-        """c_q q(x) for all answers of these families (rows) and all cells of the attributes they use (columns).
+        """c_q q(x) for all answers of these families (rows) and all cells of the attributes they use (columns), with
+        the bins of what rules drop, where these are rules of some families alone.
 
         None where that is too large to enumerate.
         """
         used = sorted({name for family, _ in priced for name in family.attributes}, key=self.universe.axis)
-        shape = tuple(self.universe[name].size for name in used)
+        sizes = tuple(self.universe[name].size for name in used)
+        shape = tuple(size + self._may_drop(name) for name, size in zip(used, sizes, strict=True))
         rows = sum(family.cells(self.universe) for family, _ in priced)
         if not priced:
             return np.zeros((1, 1), dtype=np.int8)
@@ -353,7 +410,8 @@ class Workload:
             for answer in range(family.cells(self.universe)):
                 unit = np.zeros(family.cells(self.universe))
                 unit[answer] = cost
-                table = family.adjoint(unit, tuple(shape[axis] for axis in axes))
+                table = family.adjoint(unit, tuple(sizes[axis] for axis in axes))
+                table = np.pad(table, [(0, shape[axis] - sizes[axis]) for axis in axes])
                 spread = [shape[axis] if axis in axes else 1 for axis in range(len(shape))]
                 blocks.append(np.broadcast_to(table.reshape(spread), shape).reshape(-1))
         # At most the square of a weight, which 32 bits hold; sums are taken in 64.
@@ -592,13 +650,6 @@ def _bins_to_json(attribute: Attribute, bins: tuple[int, ...]) -> object:
 
 def _most_of(family: Family, universe: Universe) -> int:
     return family.cells(universe) if isinstance(family, Prefix) else 1
-
-
-def _most_replaced(family: Family, universe: Universe) -> int:
-    """The most answers of a family that change when one row is replaced by another."""
-    if not family.tells_rows_apart(universe):
-        return 0
-    return 2 if isinstance(family, Marginal) else _most_of(family, universe) - isinstance(family, Prefix)
 
 
 def _is_too_long(columns: NDArray[np.integer[Any]]) -> bool:

@@ -70,6 +70,8 @@ class Statistic(ABC):
     is_open: ClassVar[bool] = False
     #: Whether a row without a number in one of its columns does not count.
     needs_numbers: ClassVar[bool] = True
+    #: Whether it can be about tables that each count rows of their own: a certificate of a release that has them is.
+    takes_own_rows: ClassVar[bool] = False
     attributes: tuple[str, ...]
 
     @property

@@ -274,6 +274,8 @@ def _bound_notes(row: ComparedPlan) -> Iterator[Note]:
         yield Note(text=f"{margin} at importance {importance}", kind="")
     if row.is_unproved:
         yield Note(text=row.proof)
+    if row.rows_counted:
+        yield Note(text=row.rows_counted)
     if row.says_little:
         yield Note(text=row.says_little, kind="little")
 

@@ -259,6 +259,7 @@ def answers_table(
             has_shares=whole is not None,
             has_synthetic=has_synthetic,
             has_levels=bool(universe.hierarchies),
+            own_rows=_own_rows(family, universe),
         ),
         counted=counted.many,
     )
@@ -289,13 +290,19 @@ def _whole(folder: Path, receipt: dict[str, Any], first: int, cells: int) -> Who
 
 
 def _details(
-    receipt: dict[str, Any], counted: Counted, *, has_shares: bool, has_synthetic: bool, has_levels: bool
+    receipt: dict[str, Any], counted: Counted, *, has_shares: bool, has_synthetic: bool, has_levels: bool, own_rows: str
 ) -> str:
-    """How shares, synthetic counts and totals are to be read."""
-    sentences = []
+    """How shares, synthetic counts and totals are to be read.
+
+    Args:
+        own_rows: which rows this table counts, where others count others.
+    """
+    sentences = [own_rows]
     if has_shares:
+        here = " here" if own_rows else ""
         sentences.append(
-            f"“Share” is that of all {counted.many} that counted. Its interval follows from those of all counts here."
+            f"“Share” is that of all {counted.many} that counted{here}. Its interval follows from those of all counts "
+            "here."
         )
     if has_synthetic:
         is_scaled = are_limited(receipt) or receipt["mechanism"]["options"].get("rows")
@@ -321,6 +328,20 @@ def _on_levels(receipt: dict[str, Any], consistency: Consistency | None, *, is_o
     if "add up" in receipt["notes"].get(LEVELS_NOTE, ""):
         return "A table over a column adds up to the one over its level, except for rounding."
     return "What a table over a column adds up to can differ from a table over its level."
+
+
+def _own_rows(family: Family | Part, universe: Universe) -> str:
+    """Which rows a table counts, where each counts its own; else empty."""
+    if not universe.own_rows:
+        return ""
+    one, many = universe.counted.one, universe.counted.many
+    dropping = [name for name in family.attributes if universe[name].may_drop]
+    if not dropping:
+        return f"This table counts all {many}; other tables here may count fewer."
+    return (
+        f"This table counts all {many} but those that the rules of {' or '.join(dropping)} leave out. Other tables "
+        f"here may count other {many}: no rule of a column leaves a {one} out of a table without that column."
+    )
 
 
 def binned_columns(workload: Question, family: Family | Part | None = None) -> tuple[str, ...]:

@@ -33,7 +33,6 @@ from releases.presentation.results.intervals import Interval
 from releases.publication import files
 from releases.publication.files import stored_rows
 from releases.publication.receipt import percent
-from releases.publication.same_rows import count_the_same_rows
 from releases.questions.headline import date_text, number_text, span_text
 
 #: What two releases can have in common: a family of counts, or a statistic's kind with one part of its answer.
@@ -122,7 +121,8 @@ def release_comparison(first: Release, second: Release, *, question: int, page: 
     bounds = [_receipt(each)["bound"] for each in (first, second)]
     is_proved = all(Proof(each["proof"]).is_unconditional for each in bounds)
     is_of_two_tables = first.dataset_id != second.dataset_id
-    may_count_other_rows = not is_of_two_tables and not count_the_same_rows(_schema(first), _schema(second))
+    populations = [_schema(each).population_of(family.attributes) for each in (first, second)]
+    may_count_other_rows = not is_of_two_tables and populations[0] != populations[1]
     heads, titles = tuple(family.attributes), _told_apart(first, second)
     dates = dates_of(_question(first))
     return ReleaseComparison(

@@ -248,10 +248,11 @@ def _quality(receipt: dict[str, Any], schema: Schema, *, bound: str) -> str:
     """What is known of its accuracy, after the bound itself where that is not at the head of the page."""
     proof = f"{bound} This bound is {receipt['bound']['proof']}.".strip()
     many, unit = schema.counted.many, schema.unit
+    out = " of their own columns leave out" if schema.universe.own_rows else " leave out"
     if unit.id_column is not None and not schema.counts_persons:
         most = "1 row" if unit.max_rows == 1 else f"{unit.max_rows:,} rows"
-        return f"{proof} The true counts hold at most {most} of each person, and exclude all that the rules leave out."
-    return f"{proof} The true counts exclude all {many} that the rules leave out." if schema.rows_may_vanish else proof
+        return f"{proof} The true counts hold at most {most} of each person, and exclude all that the rules{out}."
+    return f"{proof} The true counts exclude all {many} that the rules{out}." if schema.rows_may_vanish else proof
 
 
 def _visibility(release: Release) -> Visibility:

@@ -125,7 +125,7 @@ def test_a_plan_that_names_a_file_is_stored_without_its_numbers_and_runs_only_wi
     again = plan_from_json(json.loads(json.dumps(plan.to_json())))
     assert again == plan
     with pytest.raises(InvalidInput, match="synthetic rows: 'nothing' must be given before the table is looked at"):
-        again.run(SimpleNamespace(universe=plan.schema.universe), rng=StreamRandomness(b"x"))
+        again.run(SimpleNamespace(universe=plan.schema.universe, population=None), rng=StreamRandomness(b"x"))
     full = again.with_published("synthetic rows", [np.array(each, dtype=float) for each in NUMBERS])
     written = planned(synthetic()).run(counts(plan), rng=StreamRandomness(b"x"))
     assert full.run(counts(plan), rng=StreamRandomness(b"x")).notes == written.notes

@@ -172,7 +172,7 @@ class GivenTally:
     """Counts of one column with as many rows as one likes."""
 
     def __init__(self, universe, values, counts):
-        self.universe = universe
+        self.universe, self.population = universe, None
         self.values, self.counts = np.array(values, dtype=np.int64), np.array(counts, dtype=np.int64)
 
     def tally(self, names):

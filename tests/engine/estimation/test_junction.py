@@ -134,7 +134,12 @@ def test_the_fit_on_cliques_is_the_fit_to_the_whole_universe(shape, sets, monkey
     rng = np.random.default_rng(2)
     truth = rng.multinomial(3000, rng.dirichlet(np.full(prod(shape), 0.3))).reshape(shape)
     measured = [
-        Measurement(axes=axes, table=summed(truth, axes) + rng.normal(0, 4, [shape[a] for a in axes]), variance=16.0)
+        Measurement(
+            axes=axes,
+            table=summed(truth, axes) + rng.normal(0, 4, [shape[a] for a in axes]),
+            variance=16.0,
+            population=None,
+        )
         for axes in sets
     ]
     cliques = junction_tree(shape, sets, 10**6)

@@ -59,6 +59,7 @@ def noisy(joint_table, sets, *, rows, deviation, seed=5):
             axes=axes,
             table=rows * table_of(joint_table, axes) + rng.normal(0, deviation, table_of(joint_table, axes).shape),
             variance=deviation**2,
+            population=None,
         )
         for axes in sets
     ]
@@ -131,7 +132,7 @@ def test_the_gradient_is_that_of_the_objective_as_it_is_stated(penalty):
     tables = noisy(truth, [*ways(1), *ways(2)], rows=rows, deviation=30.0)
     tables.append(tables[5])  # measured twice
     triples = [
-        Measurement(axes=axes, table=rows * merged(table_of(truth, axes), axes) + 5.0, variance=900.0)
+        Measurement(axes=axes, table=rows * merged(table_of(truth, axes), axes) + 5.0, variance=900.0, population=None)
         for axes in [(0, 2, 3), (0, 1, 2)]
     ]
     target = fit_module._Target.of(SHAPE, [*tables, *triples], rows, LEVELS)

@@ -34,7 +34,7 @@ class Held:
     """Counts of one column of texts."""
 
     def __init__(self, plan, **held):
-        self.universe = plan.schema.universe
+        self.universe, self.population = plan.schema.universe, plan.schema.population
         self._texts = Texts(
             texts=np.array(list(held), dtype=object), counts=np.array(list(held.values()), dtype=np.int64)
         )

@@ -286,7 +286,8 @@ def state(column, given):
 
 
 def remainder(value):
-    return int(math.fmod(value, PRIME))
+    # Whole numbers alone: a double would not hold all of them.
+    return abs(value) % PRIME * (1 if value >= 0 else -1)
 
 
 def scramble(columns, values):
@@ -307,6 +308,20 @@ def bounded(rows, most):
     return kept
 
 
+def ordered_by(column, given):
+    """Of a row that a column leaves out: behind all bins; or the nearest number, behind all where there is none."""
+    if column["type"] in ("date", "datetime"):
+        return len(column["edges"]) - 1 if "edges" in column else len(bins_of(column))
+    if column["type"] == "categorical":
+        return len(column["categories"])
+    edges, unit = column["edges"], 10 ** column.get("decimals", 0)
+    low, high = round(edges[0] * unit), round(edges[-1] * unit)
+    value = number(read(column, given))
+    if value is None or (column["type"] == "integer" and value != math.floor(value)):
+        return high + 1
+    return math.floor(min(max(value * float(unit) + 0.5, low), high))
+
+
 def place(columns, name, label):
     """The number of a bin of categories, or of whole numbers."""
     column = next(each for each in columns if each["name"] == name)
@@ -325,6 +340,7 @@ class Reference:
         rows = [{**row, **{name: value(row) for name, value in (made or {}).items()}} for row in rows]
         self.names = [column["name"] for column in self.columns]
         self.rows = rows
+        self.own_rows = declared.get("rows_counted") == "by own columns"
         left_out = declared.get("impossible_rows") == "drop"
         self.impossible = [
             {
@@ -342,32 +358,41 @@ class Reference:
     def _counted(self):
         found = []
         for row, found_at in zip(self.rows, self.codes, strict=True):
-            if None in found_at:
+            if None in found_at and not self.own_rows:
                 continue
-            codes, values = zip(*found_at, strict=True)
+            codes = tuple(None if each is None else each[0] for each in found_at)
+            values = tuple(
+                ordered_by(column, row[column["name"]]) if each is None else each[1]
+                for column, each in zip(self.columns, found_at, strict=True)
+            )
             if any(all(codes[axis] in bins for axis, bins in each.items()) for each in self.impossible):
                 continue
             if self.unit["kind"] == "row":
                 found.append((None, None, codes, values))
             else:
-                order = (scramble(self.columns, values), values, codes)
+                behind = tuple(math.inf if each is None else each for each in codes)
+                order = (scramble(self.columns, values), values, behind)
                 found.append((self._person(row), order, codes, values))
         return found if self.unit["kind"] == "row" else bounded(found, self.unit["max_rows"])
 
     def cells(self, names):
         axes = [self.names.index(name) for name in names]
-        return Counter(tuple(row[2][axis] for axis in axes) for row in self.counted)
+        return Counter(tuple(row[2][axis] for axis in axes) for row in self._with(axes))
 
     def tally(self, names):
         axes = [self.names.index(name) for name in names]
-        return Counter(tuple(row[3][axis] for axis in axes) for row in self.counted)
+        return Counter(tuple(row[3][axis] for axis in axes) for row in self._with(axes))
+
+    def _with(self, axes):
+        """The rows that have a bin in each of some columns."""
+        return [row for row in self.counted if all(row[2][axis] is not None for axis in axes)]
 
     def texts(self, name):
         found = []
         at = self.names.index(name)
         for row, codes in zip(self.rows, self.codes, strict=True):
             text = read(self.columns[at], row[name])
-            others = codes[:at] + codes[at + 1 :]
+            others = [] if self.own_rows else codes[:at] + codes[at + 1 :]
             if text is None or None in others:
                 continue
             if self.unit["kind"] == "row":

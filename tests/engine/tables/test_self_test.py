@@ -56,6 +56,15 @@ def test_the_databases_that_are_supported_pass(load, request):
     self_test.refuse_unless_right(load([{"any": "x"}], request), TableCounts)
 
 
+def test_the_counts_of_tables_with_own_rows_are_those_of_the_reference():
+    names = ("person", "number", "word", "day")
+    declared = {"columns": self_test.DECLARED, "unit": self_test.UNITS["person"], "rows_counted": "by own columns"}
+    rows = [dict(zip(names, row, strict=True)) for row in self_test.rows()]
+    reference = Reference(declared, rows)
+    for name, known in zip(names[1:], self_test.KNOWN_OWN_ROWS, strict=True):
+        assert {(place,): count for place, count in enumerate(known) if count} == dict(reference.cells([name]))
+
+
 @pytest.mark.postgres
 @pytest.mark.parametrize("function", OTHERWISE.values(), ids=OTHERWISE)
 def test_a_server_that_counts_otherwise_is_refused_whatever_its_version_says(postgres_database, function):

@@ -10,7 +10,6 @@ import pytest
 from releases import services
 from releases.engine.errors import InvalidInput
 from releases.models import AuditEvent, Dataset, Release
-from releases.publication.same_rows import count_the_same_rows
 from releases.services.release_inputs import Refusal
 from tests.web.pages import body, link, words
 from tests.web.public.test_api import Program
@@ -185,6 +184,7 @@ def test_a_schema_sent_by_a_program_or_pasted_as_a_codebook_declares_them(as_, a
     assert refused.status_code == 400
     assert "impossible[0].status" in refused.content.decode()
     assert put({**schema, "impossible_rows": "drop"}).status_code == 400
+    assert put({**schema, "rows_counted": "by own columns"}).status_code == 400
     # As a plan says it, whose rows without an age are left out.
     refused = put({**schema, "impossible": [{**MARRIED, "age": "any"}]})
     assert (refused.status_code, "at least one bin" in refused.content.decode()) == (400, True)
@@ -229,6 +229,6 @@ def test_how_rows_are_counted_in_two_releases_is_compared(alice, people, make_dr
         for name in ("marginal-fit", "mixture-fit", "laplace-queries", "gaussian-queries")
     }
     schemas = {name: plan.schema for name, plan in plans.items()}
-    assert count_the_same_rows(schemas["marginal-fit"], schemas["mixture-fit"])
-    assert count_the_same_rows(schemas["laplace-queries"], schemas["gaussian-queries"])
-    assert not count_the_same_rows(schemas["marginal-fit"], schemas["laplace-queries"])
+    assert schemas["marginal-fit"].population == schemas["mixture-fit"].population
+    assert schemas["laplace-queries"].population == schemas["gaussian-queries"].population
+    assert schemas["marginal-fit"].population != schemas["laplace-queries"].population

@@ -3,6 +3,8 @@
 Noise that a test would fail by has a chance below 10^-10 in each.
 """
 
+import re
+
 import pytest
 
 from releases import services
@@ -13,9 +15,11 @@ from releases.engine.tables.query import TableCounts, open_table
 from releases.engine.workload.queries import read_count
 from releases.models import Release, Session
 from releases.publication import files
+from releases.publication.dictionary import dictionary_csv
+from releases.publication.readme import readme_text
 from releases.services.datasets import table_path
 from tests.web.conftest import COLUMNS
-from tests.web.pages import link
+from tests.web.pages import body, link, words
 
 #: Three rows have a declared age, three a declared sex, one both.
 CONTENT = b"age,sex,town\n20,female,a\n30,,a\n40,unknown,b\n,male,b\nabc,male,a\n"
@@ -32,10 +36,11 @@ def dataset(make_dataset):
 def publish(dataset, make_draft, carry_out, once):
     """A published release of the questions, so exact that its answers are the counts."""
 
-    def make(*queries, mechanism="laplace-queries", of=dataset, epsilon="30"):
+    def make(*queries, mechanism="laplace-queries", of=dataset, epsilon="30", **options):
+        asked = {"epsilon": epsilon, "delta": "0", "mechanism": mechanism, "options": options}
         return once(
-            repr((queries, mechanism, of.pk, epsilon)),
-            lambda: carry_out(make_draft(of, *queries, epsilon=epsilon, delta="0", mechanism=mechanism)),
+            repr((queries, asked, of.pk)),
+            lambda: carry_out(make_draft(of, *queries, **asked)),
         )
 
     return make
@@ -51,15 +56,89 @@ def test_the_rows_that_have_the_columns_asked_about_are_counted(publish, mechani
         assert estimates(publish({"marginal": [column]}, mechanism=mechanism)) == pytest.approx(counts, abs=0.6)
 
 
+BOTH = [{"marginal": ["age", "sex"]}, {"marginal": ["age"]}, {"marginal": ["town"]}]
+
+
 def test_a_table_of_two_columns_counts_the_rows_that_have_both(publish):
-    both = publish({"marginal": ["age", "sex"]}, {"marginal": ["age"]}, epsilon="60")
-    assert estimates(both) == [1] + [0] * 9 + [1, 0, 0, 0, 0]
+    assert estimates(publish(*BOTH[:2], epsilon="60")) == [1] + [0] * 9 + [1, 0, 0, 0, 0]
+
+
+def test_no_table_loses_a_row_for_the_column_of_another(publish):
+    assert estimates(publish({"marginal": ["age"]}, {"marginal": ["sex"]}, epsilon="60")) == AGES + SEXES
 
 
 def test_a_sum_is_of_the_rows_that_have_its_column(publish):
     """The ages of 20, 30 and 40, two of whose rows have no declared sex."""
     summed = publish({"sum": ["age"]}, mechanism="laplace-numbers", epsilon="90")
     assert estimates(summed) == pytest.approx([90], abs=20)
+
+
+@pytest.fixture
+def own(make_declared, publish):
+    """A release of tables that count three sets of rows, and its table."""
+    table = make_declared([*COLUMNS, TOWN], epsilon="100", content=CONTENT)
+    return publish(*BOTH, of=table, rows_counted="own"), table
+
+
+def test_a_release_says_of_each_table_which_rows_it_counts_and_that_totals_may_differ(own, alice, as_):
+    release, _ = own
+    assert estimates(release) == [1] + [0] * 9 + AGES + [3, 2]
+    said = {
+        0: "all rows but those that the rules of age or sex leave out",
+        1: "all rows but those that the rules of age leave out",
+        2: "This table counts all rows; other tables here may count fewer.",
+    }
+    for question, sentence in said.items():
+        assert sentence in words(as_(alice).get(link("release_detail", release), {"question": question}))
+    receipt = release.result["receipt"]
+    assert receipt["schema"]["rows_counted"] == "by own columns"
+    assert receipt["total"]["kind"] == "released with noise"
+    totals = "so two tables here may count different rows, and their totals may differ."
+    dropped = "left out of every count about that column"
+    shown = words(as_(alice).get(link("release_detail", release)))
+    for text in (shown, " ".join(receipt["rules_in_words"])):
+        assert totals in text
+        assert dropped in text
+    readme = " ".join(readme_text(receipt, [], digest="", address="").split())
+    dictionary = dictionary_csv(receipt, answers=[], notes={})
+    assert totals in readme
+    assert "Each table counts the rows that its own columns keep, so totals may differ." in readme
+    assert "left out of every count about that column" in dictionary
+    for text in (shown, readme, dictionary, " ".join(receipt["rules_in_words"])):
+        assert not re.search(r"out of every count(?! about that column)", text)
+    assert "synthetic.csv" not in release.result["files"]
+
+
+def test_tables_that_are_to_make_rows_count_the_same_rows_and_say_so(make_declared, publish, as_, alice):
+    release = publish(*BOTH, of=make_declared([*COLUMNS, TOWN], epsilon="100", content=CONTENT))
+    assert estimates(release) == [1] + [0] * 9 + [1, 0, 0, 0, 0] + [1, 0]
+    assert "rows_counted" not in release.result["receipt"]["schema"]
+    assert "These rules hold for every count here" in words(as_(alice).get(link("release_detail", release)))
+
+
+def test_methods_are_compared_with_the_rows_that_each_counts(make_declared, make_draft, as_, alice):
+    table = make_declared([*COLUMNS, TOWN], epsilon="100", content=CONTENT)
+    draft = make_draft(table, *BOTH, options={"rows_counted": "own"})
+    shown = words(as_(alice).get(link("compare", draft)))
+    assert "each table of all rows that fit its own columns" in shown
+    assert "every table only of rows that fit all columns asked about" in shown
+    alike = make_draft(table, {"marginal": ["age", "sex"]}, {"marginal": ["age", "sex", "town"]})
+    assert "table only of rows" not in words(as_(alice).get(link("compare", alike)))
+    field = 'name="laplace-queries.rows_counted"'
+    for each, is_offered in ((draft, True), (make_draft(table, *BOTH), True), (alike, False)):
+        assert (field in body(as_(alice).get(link("compare", each)))) is is_offered
+
+
+def test_a_table_of_its_own_rows_is_about_the_same_rows_as_a_release_of_its_columns_alone(
+    own, make_draft, carry_out, as_, alice
+):
+    release, table = own
+    asked = [(BOTH[1:2], {}, 0, False), (BOTH[2:], {}, 0, False), (BOTH[:1], {}, 0, False)]
+    asked.append((BOTH, {"mechanism": "laplace-histogram"}, 1, True))
+    for queries, choice, question, differ in asked:
+        other = carry_out(make_draft(table, *queries, epsilon="3", delta="0", **choice))
+        shown = as_(alice).get(link("compare_releases", release), {"other": other.pk, "question": question})
+        assert shown.context["page"].may_count_other_rows is differ, queries
 
 
 def test_which_of_a_person_s_rows_count_follows_from_all_columns(make_declared, publish, alice, as_):
@@ -81,6 +160,13 @@ def test_a_certificate_measures_against_the_rows_that_the_release_counted(publis
     # Counted with the rule of sex, two of the three ages would be wrong by one.
     assert estimates(certificate) == pytest.approx([0], abs=0.5)
     assert [each["name"] for each in certificate.result["receipt"]["schema"]["columns"]] == ["age"]
+
+
+def test_a_certificate_measures_each_table_against_its_own_rows(own, carry_out, alice):
+    """Against the rows that fit all columns, two of the three rows of town a would be missing."""
+    asked = {"epsilon": "30", "what": "released answers"}
+    certificate = carry_out(services.certificates.draft_certificate(of=own[0], by=alice, **asked))
+    assert estimates(certificate) == pytest.approx([0], abs=0.5)
 
 
 def test_a_session_counts_the_rows_of_its_columns_and_knows_no_other(dataset, carry_out, as_, alice, opens_tables):

@@ -135,7 +135,7 @@ def test_what_noise_is_added_to_is_the_largest_error_of_the_published_files(
 def test_only_what_a_release_has_is_certified(
     dataset, draft_of, certify, make_draft, carry_out, asked, columns, refused
 ):
-    of = carry_out(make_draft(dataset, *asked, epsilon="0.5"))
+    of = carry_out(make_draft(dataset, *asked, epsilon="0.5", options={"rows_counted": "same"}))
     assert of.result["receipt"].get("synthetic_columns", []) == columns
     with pytest.raises(InvalidInput, match=f"what: '{refused}' must be one of released answers"):
         draft_of(of, what=refused)

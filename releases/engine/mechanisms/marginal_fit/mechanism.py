@@ -261,6 +261,7 @@ class MarginalFitPlan(FittedTablesPlan):
                 axes=table.axes,
                 table=(values + table.noise.draw(values.shape, rng)).astype(np.float64),
                 variance=table.noise.variance,
+                population=self.schema.population,
             )
             for table, values in zip(mine, exact, strict=True)
         ]

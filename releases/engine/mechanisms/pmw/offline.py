@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 
 from releases.engine.accounting.events import Event, ExponentialMechanismEvent, RepeatedEvent
 from releases.engine.bounds.theory import LARGEST_CELLS, LARGEST_QUERIES, Numbers, Way, alpha, theorem_of_weights
+from releases.engine.domain.population import Population
 from releases.engine.domain.privacy import NeighbouringRelation, PureDP, decimal_text
 from releases.engine.estimation.components import Part, answers, joined_by_levels
 from releases.engine.estimation.fit import Measurement
@@ -278,7 +279,7 @@ class PMWPlan(FittedTablesPlan):
             truth = truths[position][table]
             known[position].learn(table, truth + self.rounds.table.draw(truth.shape, rng))
             chosen.append(" × ".join(names_of(self.parts[position], known[position].tree.sets[table])))
-        measured = [each.measurements(self.rounds.table.variance) for each in known]
+        measured = [each.measurements(self.rounds.table.variance, self.schema.population) for each in known]
         del known, truths  # their weights, before the fit makes its own
         weights, rows = self._fitted(measured, total, within(progress, "Fitting", 0.5, 0.95))
         return self._certified(weights, rows, exact, rng, {"tables chosen, in order": chosen})
@@ -348,9 +349,11 @@ class Known:
         self.weights *= back
         self._answers = scaled.answers * back
 
-    def measurements(self, variance: float) -> list[Measurement]:
+    def measurements(self, variance: float, population: Population) -> list[Measurement]:
         """Everything measured."""
         return [
-            Measurement(axes=self.tree.sets[table], table=noisy.astype(np.float64), variance=variance)
+            Measurement(
+                axes=self.tree.sets[table], table=noisy.astype(np.float64), variance=variance, population=population
+            )
             for table, noisy in self.measured.items()
         ]

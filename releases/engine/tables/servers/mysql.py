@@ -20,7 +20,7 @@ from sqlglot import exp, parse_one
 
 from releases.engine.tables.connection import refuse_unless_confined
 from releases.engine.tables.databases import MOST_TABLES, SECONDS, Column, Database, names_role_and_database
-from releases.engine.tables.dialects import Dialect, as_double, column, epoch, number_of_rows, step, whole
+from releases.engine.tables.dialects import CELL, Dialect, as_double, column, epoch, number_of_rows, step, whole
 from releases.engine.tables.number import PLAIN
 from releases.engine.tables.places import Secret, Snapshot
 from releases.engine.tables.sources import ROWS_OF_OBJECTS, arrays
@@ -69,9 +69,9 @@ class MySQL(Dialect):
         for place, each in enumerate(columns):
             cell = cell.when(exp.EQ(this=column("position"), expression=whole(place)), each.copy(), copy=False)
         numbers = self.numbered([""] * len(columns), []).subquery("named", copy=False)
-        cells = step(rows, [exp.alias_(cell, "cell", quoted=True)], self, keep=False)
+        cells = step(rows, [exp.alias_(cell, CELL, quoted=True)], self, keep=False)
         cells = cells.join(numbers, join_type="cross", copy=False)
-        return step(cells, [column("cell"), number_of_rows()], self, keep=False).group_by(column("cell"), copy=False)
+        return step(cells, [column(CELL), number_of_rows()], self, keep=False).group_by(column(CELL), copy=False)
 
     def read_double(self, text: exp.Expr) -> exp.Expr:
         return as_double(text)

@@ -62,6 +62,7 @@ class LargestError(Statistic):
     place: ClassVar[int] = 12
     is_offered: ClassVar[bool] = False
     needs_numbers: ClassVar[bool] = False  # it counts as the release did that it is about
+    takes_own_rows: ClassVar[bool] = True
     workload: Workload
     released: tuple[Released, ...]
 
