@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('releases', '0047_region_boundaries'),
+        ('releases', '0049_answers_of_a_price'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
