@@ -229,7 +229,8 @@ def migrated_for_django(_migrated):
 
 @pytest.fixture(scope="session")
 def mariadb_server():
-    """The URL of a MariaDB server of these tests alone, whose settings are not those that anybody would expect."""
+    """The port of a MariaDB server of these tests alone, whose settings are not those that anybody would expect; and
+    its certificate."""
     import pymysql
 
     with tempfile.TemporaryDirectory(prefix="mariadb-") as folder, socket.create_server(("127.0.0.1", 0)) as probe:
@@ -237,7 +238,13 @@ def mariadb_server():
         install = [_mariadb_program("mariadb-install-db"), *own, "--auth-root-authentication-method=normal"]
         subprocess.run([*install, "--skip-test-db"], check=True, capture_output=True)
         probe.close()
+        certificate, key = f"{folder}/certificate", f"{folder}/key"
+        names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+        made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, *names]
+        subprocess.run(made, check=True, capture_output=True)
         options = {
+            "ssl-cert": certificate,
+            "ssl-key": key,
             "socket": f"{folder}/socket",
             "port": port,
             "bind-address": "127.0.0.1",
@@ -260,7 +267,7 @@ def mariadb_server():
                 assert server.poll() is None, "MariaDB does not start"
                 with suppress(pymysql.OperationalError), pymysql.connect(host="127.0.0.1", port=port, user="root"):
                     break
-            yield f"mariadb://root@127.0.0.1:{port}"
+            yield port, certificate
         finally:
             server.terminate()
             server.wait()
@@ -271,10 +278,10 @@ def mariadb_database(mariadb_server):
     """The URL of an empty database of MariaDB."""
     import pymysql
 
-    name, port = f"clinic_{uuid.uuid4().hex[:12]}", int(mariadb_server.rpartition(":")[2])
+    name, (port, _) = f"clinic_{uuid.uuid4().hex[:12]}", mariadb_server
     with pymysql.connect(host="127.0.0.1", port=port, user="root") as connection:
         connection.cursor().execute(f"CREATE DATABASE {name}")
-    return f"{mariadb_server}/{name}?sslmode=disable"
+    return f"mariadb://root@127.0.0.1:{port}/{name}?sslmode=disable"
 
 
 def _read_here(job, *, limits, report=None, memory=0, seconds=0, has_network=False, **given):

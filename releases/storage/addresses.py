@@ -14,7 +14,7 @@ from django.conf import settings
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.databases import Database
 from releases.engine.tables.places import FOLDER, STORAGE, USUAL_REGION, Secret
-from releases.engine.tables.registry import KINDS, kind_of
+from releases.engine.tables.registry import KINDS, WITHOUT_SESSION, kind_of
 from releases.engine.tables.servers.spark import SPARK
 
 
@@ -115,6 +115,8 @@ def fault_of_address(name: str, address: str) -> str:
         kind = kind_of(address)
         return _fault_of_database(kind, parts) if isinstance(kind, Database) else _FAULTS[kind](parts)
     except InvalidInput:
+        if parts.scheme in WITHOUT_SESSION:
+            return "is of a kind of databases for which this version has no driver"
         return f"must be {' or '.join(each.form for each in KINDS.values())}"
     except ValueError:
         return "must be an address whose host and port can be read"

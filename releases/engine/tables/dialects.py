@@ -173,8 +173,7 @@ def column(name: str) -> exp.Column:
 def literals(rows: Sequence[tuple[object, ...]], name: str, columns: Sequence[str]) -> exp.Values:
     """A table of literals, whose columns have these very names."""
     found = exp.values(rows, alias=name, columns=columns)
-    for each in found.args["alias"].columns:
-        each.set("quoted", True)
+    found.args["alias"].set("columns", [exp.to_identifier(each, quoted=True) for each in columns])
     return found
 
 

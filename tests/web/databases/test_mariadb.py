@@ -15,7 +15,7 @@ from releases.engine.errors import InvalidInput
 from releases.engine.tables import connection
 from releases.engine.tables.registry import kind_of
 from releases.engine.tables.servers.mysql import MariaDB
-from releases.models import EntryKind, LedgerEntry, ReleaseState
+from releases.models import EntryKind, LedgerEntry, RegisteredConnection, ReleaseState
 from releases.services.connections import Unavailable
 from releases.services.release_inputs import Refusal
 from tests.web.conftest import COLUMNS
@@ -142,6 +142,20 @@ def test_a_session_sees_one_moment_and_cannot_write(ward, mariadb_database, monk
     assert rows() == [(len(PATIENTS),)]
     with pytest.raises(pymysql.OperationalError, match="READ ONLY"):
         asked.execute("INSERT INTO patients (person) VALUES ('own')")
+
+
+def test_nothing_is_said_to_a_server_whose_certificate_is_not_trusted(ward, mariadb_server, sofia):
+    plain = ward.address.removesuffix("?sslmode=disable")
+    for untrusted in (plain, f"{plain}?sslmode=require"):
+        with pytest.raises(Unavailable, match="does not answer"):
+            services.connections.register_connection(name="ward", address=untrusted, by=sofia)
+    trusted = f"{plain}?sslrootcert={mariadb_server[1]}"
+    services.connections.register_connection(name="ward", address=trusted, by=sofia)
+    # The certificate is of one host, and this is another name of it.
+    services.connections.remove_connection(connection=RegisteredConnection.objects.get(), by=sofia)
+    elsewhere = trusted.replace("127.0.0.1", "localhost")
+    with pytest.raises(Unavailable, match="does not answer"):
+        services.connections.register_connection(name="ward", address=elsewhere, by=sofia)
 
 
 def _packet(number, payload):

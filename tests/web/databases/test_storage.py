@@ -386,6 +386,7 @@ HTTPS = "s3://key@clinic/ward?endpoint=https://store.example.org"
         (HTTPS.replace("clinic", "Clinic"), "must be s3://KEY@BUCKET/PREFIX"),
         (HTTPS.replace("clinic", "clinic:80"), "must be s3://KEY@BUCKET/PREFIX"),
         (f"{HTTPS}#stays.parquet", "must name no table"),
+        ("bigquery://reader@project/clinic", "is of a kind of databases for which this version has no driver"),
         ("oracle://reader@db.example.org/clinic", "must be file:///FOLDER or postgresql://"),
     ],
 )

@@ -173,11 +173,10 @@ def _connected(url: str, *, seconds: int | None) -> Connection:
         host=parts.hostname,
         port=parts.port or MARIADB.port,
         user=unquote(parts.username or ""),
-        password=unquote(parts.password or ""),
+        password=unquote(parts.password or "").encode(),
         database=unquote(parts.path[1:]),
         charset="utf8mb4",
-        # Not None, with which a server that offers no encryption gets none.
-        ssl=trusted or {},
+        ssl=trusted,
         ssl_disabled=trusted is None,
         connect_timeout=SECONDS,
         read_timeout=seconds,
