@@ -90,9 +90,9 @@ class Command(BaseCommand):
         parser.add_argument(
             "--table",
             help="file with a table; or CONNECTION#SCHEMA.TABLE, with the name of a connection of the site or, as "
-            "postgresql://ROLE@HOST/DATABASE#SCHEMA.TABLE or spark://HOST:PORT#SCHEMA.TABLE, its address; of MariaDB and "
-            "MySQL without the schema, as mariadb://ROLE@HOST/DATABASE#TABLE; in a folder or storage CONNECTION#FILE, "
-            "file:///FOLDER#FILE or s3://KEY@BUCKET/PREFIX?endpoint=https://HOST#FILE",
+            "postgresql://ROLE@HOST/DATABASE#SCHEMA.TABLE or spark://HOST:PORT#SCHEMA.TABLE, its address; of MariaDB "
+            "and MySQL without the schema, as mariadb://ROLE@HOST/DATABASE#TABLE; in a folder or storage "
+            "CONNECTION#FILE, file:///FOLDER#FILE or s3://KEY@BUCKET/PREFIX?endpoint=https://HOST#FILE",
         )
         for name, text in FACTS.items():
             parser.add_argument(f"--{name.replace('_', '-')}", help=f"of the file: {text}")
