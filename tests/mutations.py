@@ -572,7 +572,7 @@ spark-reads-a-table-of-any-format in releases/engine/tables/servers/spark.py
   +not about.get("Provider")
   tests/web/databases/test_spark.py::test_a_view_and_a_table_that_could_be_read_at_several_moments_are_refused
 spark-is-not-asked-for-the-self-test in releases/engine/tables/query.py
-  -        if not table.is_checked:
+  -        if not remote.is_checked:
   +        if False:
   tests/web/databases/test_spark.py::test_the_self_test_is_run_once_a_version_and_before_a_charge_where_it_was_not
 a-server-that-says-nothing-is-taken-to-let-nobody-write in releases/services/connections.py

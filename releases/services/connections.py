@@ -298,8 +298,8 @@ def _listed_by(connection: Connection, *, checked: str) -> Tables:
         raise Unavailable(f"The database {connection.name} holds the ledger of such a site, so nothing of it is used.")
     if NOT_SAID in found.faults and not connection.reads_only:
         raise Unavailable(
-            f"{connection.name} cannot be asked what this site may do there. Whoever signs in must be able to read "
-            f"tables and to do nothing else: see to that, and then confirm it."
+            f"{connection.name} cannot be asked what this site may do there. It must be able to read tables and to do "
+            f"nothing else: see to that, and then confirm it."
         )
     if faults := [each for each in found.faults if each != NOT_SAID]:
         raise Unavailable(

@@ -83,15 +83,15 @@ def open_table(location: str, *, limits: Limits | None = None, names: Collection
     return table
 
 
-def _set_aside(table: RemoteTable) -> RemoteTable:
+def _set_aside(remote: RemoteTable) -> RemoteTable:
     try:
-        if not table.is_checked:
-            refuse_unless_right(table, TableCounts)
-        table.set_aside()
+        if not remote.is_checked:
+            refuse_unless_right(remote, TableCounts)
+        remote.set_aside()
     except BaseException:
-        table.close()
+        remote.close()
         raise
-    return table
+    return remote
 
 
 def check_server(url: str) -> None:

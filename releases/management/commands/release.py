@@ -89,8 +89,8 @@ class Command(BaseCommand):
         parser.add_argument("--list", action="store_true", help="name the mechanisms and stop")
         parser.add_argument(
             "--table",
-            help="file with a table; or CONNECTION#SCHEMA.TABLE, with the name of a connection of the site or its "
-            "address, as postgresql://ROLE@HOST/DATABASE#SCHEMA.TABLE or spark://HOST:PORT#SCHEMA.TABLE; of MariaDB "
+            help="file with a table; or CONNECTION#SCHEMA.TABLE, with the name of a connection of the site or, as "
+            "postgresql://ROLE@HOST/DATABASE#SCHEMA.TABLE or spark://HOST:PORT#SCHEMA.TABLE, its address; of MariaDB "
             "and MySQL without the schema, as mariadb://ROLE@HOST/DATABASE#TABLE; in a folder or storage "
             "CONNECTION#FILE, file:///FOLDER#FILE or s3://KEY@BUCKET/PREFIX?endpoint=https://HOST#FILE",
         )
