@@ -38,8 +38,10 @@ _TEXTS_OF = """
 
 
 class MySQL(Dialect):
-    """Attributes:
-    collation: by which texts are equal where their bytes are.
+    """How MySQL 8 writes it.
+
+    Attributes:
+        collation: by which texts are equal where their bytes are.
     """
 
     name = "mysql"
