@@ -27,7 +27,7 @@ from releases.engine.domain.privacy import NeighbouringRelation, decimal_text
 from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
 from releases.engine.estimation.result import Result
-from releases.engine.mechanisms.base import Plan, budget_to_json, mechanism
+from releases.engine.mechanisms.base import ROWS_OF_TABLES, Plan, budget_to_json, mechanism
 from releases.engine.run import Release as MadeRelease
 from releases.engine.workload.queries import Workload
 from releases.models import CERTIFICATE, Budget, Release
@@ -267,9 +267,12 @@ def counted_in_words(receipt: Mapping[str, Any]) -> str:
     counted = schema.counted
     about = f"About {max(receipt['total']['estimate'], 0.0):,.0f} {counted.many} counted"
     if schema.universe.own_rows:
+        least, most = receipt["notes"].get(ROWS_OF_TABLES, (0.0, 0.0))
+        number = f"{least:,.0f}" if least == most else f"{least:,.0f} to {most:,.0f}"
+        about = f" About {number} {counted.many} counted in a table." if ROWS_OF_TABLES in receipt["notes"] else ""
         return (
-            f"Each table counts the {counted.many} that its own columns keep, so totals may differ. How many were left "
-            "out is not known."
+            f"Each table counts the {counted.many} that its own columns keep, so totals may differ.{about} How many "
+            "were left out is not known."
         )
     if not schema.rows_may_vanish:
         return f"{about}; no rule leaves one out." if is_known else f"No rule leaves a {counted.one} out."

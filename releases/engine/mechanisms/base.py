@@ -115,6 +115,9 @@ OWN_ROWS = Option(
     before=SAME,
 )
 
+#: The note of a release whose tables count rows of their own: the least and the most that one of them counts.
+ROWS_OF_TABLES = "noisy numbers of rows in tables"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(ABC):

@@ -59,6 +59,7 @@ from releases.engine.mechanisms.base import (
     NEEDS_DELTA,
     OWN_ROWS,
     ROWS,
+    ROWS_OF_TABLES,
     Consistency,
     Mechanism,
     Option,
@@ -335,7 +336,21 @@ class AnswersPlan(Plan):
         total, fitted = described(
             self.counts_asked, noisy, self.answer_variances, reported, rows=rows, population=self.schema.population
         )
-        return Result(estimates=self.released(measured), bound=self.bound, total=total, distribution=fitted)
+        notes: dict[str, Any] = {}
+        if self.schema.universe.own_rows and (totals := self._totals(noisy)):
+            total, notes = max(totals), {ROWS_OF_TABLES: [min(totals), max(totals)]}
+        return Result(
+            estimates=self.released(measured), bound=self.bound, total=total, distribution=fitted, notes=notes
+        )
+
+    def _totals(self, noisy: Sequence[NDArray[np.float64]]) -> list[float]:
+        """How many rows each table, or running total, says that it counts, by its noisy answers alone."""
+        pairs = list(zip(self.counts_asked.families, noisy, strict=True))
+        return [
+            max(0.0, float(round(answers[-1] if isinstance(family, Prefix) else answers.sum())))
+            for family, answers in pairs
+            if not isinstance(family, Count)
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)

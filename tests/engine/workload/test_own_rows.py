@@ -254,6 +254,9 @@ def test_the_release_answers_each_table_with_the_rows_of_its_own_columns():
     result = plan.run(counts, rng=StreamRandomness(b"own"))
     assert result.distribution is None
     assert [each.size for each in result.estimates] == [4, 8, 2]
+    totals = [float(round(each.sum())) for each in result.estimates]
+    assert result.notes == {"noisy numbers of rows in tables": [min(totals), max(totals)]}
+    assert result.total == max(totals)
 
 
 def test_only_counts_and_their_certificates_can_have_rows_of_their_own():
