@@ -666,7 +666,7 @@ single-rows-beside-values-of-persons in releases/engine/domain/formula_parser.py
 sums-within-formulas-in-whole-numbers in releases/engine/domain/attribute.py
   -max(10 - digits, *map(places, ends))
   +max(0, *map(places, ends))
-  tests/engine/tables/test_persons.py::test_what_is_taken_of_a_persons_dirty_rows_is_what_the_reference_says[duckdb]
+  tests/engine/tables/test_persons.py::test_a_sum_with_something_around_it_keeps_the_decimal_places_of_its_rows
 times-of-persons-without-their-hours in releases/engine/tables/derived.py
   -if type_ is Type.MOMENT and kind is AttributeKind.DATE:
   +if type_ is Type.MOMENT:

@@ -314,6 +314,23 @@ def test_a_person_of_more_rows_than_the_unit_keeps_takes_part_with_all_of_them(t
     assert (of_rows.schema.rows_of_unit, int(of_rows.histogram().sum())) == (2, 3)
 
 
+def test_a_sum_with_something_around_it_keeps_the_decimal_places_of_its_rows(tmp_path):
+    target = tmp_path / "visits.parquet"
+    with duckdb.connect() as connection:
+        visits = "SELECT 'ann' AS who, '0.4' AS cost FROM range(2) UNION ALL SELECT 'bob', '0.0004'"
+        connection.execute(f"COPY ({visits}) TO '{target}'")
+    columns = [
+        {"name": "cost", "type": "number", "edges": [0, 5]},
+        {"name": "some", "type": "categorical", "categories": ["yes", "no"]}
+        | {"formula": 'if(sum_per_person(cost, 0, 5) > 0.0003, "yes", "no")'},
+        {"name": "ten", "type": "integer", "edges": [0, 9], "formula": "round(sum_per_person(cost, 0, 5) * 10)"},
+    ]
+    unit = {"kind": "person", "id": "who", "max_rows": 2}
+    schema = Schema.from_json({"version": 1, "columns": columns, "unit": unit}).project(["some", "ten"])
+    tally = TableCounts(open_table(str(target)), schema).tally(("some", "ten"))
+    assert sorted(zip(*(each.tolist() for each in tally.values), strict=True)) == [(0, 0), (0, 8)]
+
+
 WRONG = [
     ("cost / count_per_person()", "has a value in each row, and count_per_person one of each person: put it within"),
     ("max_per_person(count_per_person())", "is within max_per_person, which takes a value of each row; count_per_per"),
