@@ -132,11 +132,12 @@ class NoiseSession(Session):
         return f"what is left of the session answers within {self.rules.half_width_of(left):,} at best"
 
     def _answer(self, query: Count, truth: Truth, price: AnswerPrice, rng: Randomness) -> Exchange:
-        paid = truth(query) + int(self.rules.noise(price.parts).draw(1, rng)[0])
+        # First, so that noise too wide to be drawn is refused before the table is read.
+        noise = int(self.rules.noise(price.parts).draw(1, rng)[0])
         return Exchange(
             query=query,
             kind=AnswerKind.MEASURED,
-            estimate=max(0, paid),
+            estimate=max(0, truth(query) + noise),
             half_width=price.half_width,
             parts=price.parts,
         )
