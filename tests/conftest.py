@@ -314,13 +314,14 @@ def _reads_here(request, monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def _draws_at_once(request):
+def _draws_at_once(request, monkeypatch):
     """The program that draws charts takes a second to start: it draws in tests of reports alone, and in journeys.
 
     Patched by itself, so that what is set up for many tests is still played from its recording.
     """
     from releases.publication import drawing, report
 
+    assert report.draw.__module__ == report.__name__, "an earlier test left what draws charts patched"
     with pytest.MonkeyPatch.context() as patch:
         if request.node.get_closest_marker("draws"):
             # How long it takes says how busy the machine is.
@@ -328,6 +329,8 @@ def _draws_at_once(request):
         else:
             patch.setattr(report, "draw", lambda work: (work / drawing.PDF).write_bytes(b"%PDF-1.7 of a test"))
         yield
+        # What the test patched itself comes off first: it holds what is patched here as what was there before.
+        monkeypatch.undo()
 
 
 @pytest.fixture

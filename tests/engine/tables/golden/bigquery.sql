@@ -1,6 +1,6 @@
 -- marginals of rows
 SELECT
-  COALESCE(`cell_0`, `cell_1`, `cell_2`),
+  COALESCE(`cell_0`, `cell_1`, `cell_2`) AS `cell`,
   COUNT(*)
 FROM (
   SELECT
@@ -141,7 +141,7 @@ GROUP BY
 
 -- a category among many
 SELECT
-  COALESCE(`cell_0`),
+  COALESCE(`cell_0`) AS `cell`,
   COUNT(*)
 FROM (
   SELECT
@@ -251,7 +251,7 @@ GROUP BY
 
 -- dates
 SELECT
-  COALESCE(`cell_0`, `cell_1`, `cell_2`),
+  COALESCE(`cell_0`, `cell_1`, `cell_2`) AS `cell`,
   COUNT(*)
 FROM (
   SELECT
@@ -864,7 +864,7 @@ GROUP BY
 
 -- one value a person
 SELECT
-  COALESCE(`cell_0`),
+  COALESCE(`cell_0`) AS `cell`,
   COUNT(*)
 FROM (
   SELECT
@@ -957,16 +957,7 @@ FROM (
                   FROM (
                     SELECT
                       `unit_id`,
-                      MAX(
-                        CASE
-                          WHEN NOT `code_0` IS NULL
-                          THEN (
-                            `window_0` * CAST(2 AS INT64)
-                          ) + (
-                            CAST(1 AS INT64) - `code_0`
-                          )
-                        END
-                      ) AS `value_of_person_0`,
+                      MIN(CASE WHEN `rank_of_value_0` = `end_of_person_0` THEN `code_0` END) AS `value_of_person_0`,
                       SUM(
                         CAST(CAST(FLOOR(
                           CASE
@@ -987,76 +978,81 @@ FROM (
                     FROM (
                       SELECT
                         *,
-                        COUNT(`code_0`) OVER (PARTITION BY `unit_id`, `code_0`) AS `window_0`
+                        MAX(`rank_of_value_0`) OVER (PARTITION BY `unit_id`) AS `end_of_person_0`
                       FROM (
                         SELECT
                           *,
-                          CASE
-                            WHEN `text_0` = 'f'
-                            THEN CAST(0 AS INT64)
-                            WHEN `text_0` = 'm'
-                            THEN CAST(1 AS INT64)
-                            ELSE CAST(NULL AS INT64)
-                          END AS `code_0`
+                          COUNT(`code_0`) OVER (PARTITION BY `unit_id`, `code_0`) AS `rank_of_value_0`
                         FROM (
                           SELECT
                             *,
-                            CAST(`operation_1` AS STRING) AS `text_0`,
-                            `number_3` AS `number_1`,
-                            CASE WHEN NOT `number_3` IS NULL THEN '1' END AS `text_1`
+                            CASE
+                              WHEN `text_0` = 'f'
+                              THEN CAST(0 AS INT64)
+                              WHEN `text_0` = 'm'
+                              THEN CAST(1 AS INT64)
+                              ELSE CAST(NULL AS INT64)
+                            END AS `code_0`
                           FROM (
                             SELECT
                               *,
-                              NULLIF(
-                                TRIM(
-                                  CAST(SUBSTR(`text_2`, 1, 1) AS STRING),
-                                  CONCAT(CHR(  32), CHR(  9), CHR(  10), CHR(  11), CHR(  12), CHR(  13))
-                                ),
-                                ''
-                              ) AS `operation_1`
+                              CAST(`operation_1` AS STRING) AS `text_0`,
+                              `number_3` AS `number_1`,
+                              CASE WHEN NOT `number_3` IS NULL THEN '1' END AS `text_1`
                             FROM (
                               SELECT
                                 *,
-                                CASE
-                                  WHEN REGEXP_CONTAINS(
-                                    `text_3`,
-                                    '^[+-]?([0-9]{1,40}([.][0-9]{0,40})?|[.][0-9]{1,40})([eE][+-]?[0-9]{1,2})?$'
-                                  )
-                                  THEN SAFE_CAST(`text_3` AS FLOAT64)
-                                END AS `number_3`
+                                NULLIF(
+                                  TRIM(
+                                    CAST(SUBSTR(`text_2`, 1, 1) AS STRING),
+                                    CONCAT(CHR(  32), CHR(  9), CHR(  10), CHR(  11), CHR(  12), CHR(  13))
+                                  ),
+                                  ''
+                                ) AS `operation_1`
                               FROM (
                                 SELECT
-                                  *
+                                  *,
+                                  CASE
+                                    WHEN REGEXP_CONTAINS(
+                                      `text_3`,
+                                      '^[+-]?([0-9]{1,40}([.][0-9]{0,40})?|[.][0-9]{1,40})([eE][+-]?[0-9]{1,2})?$'
+                                    )
+                                    THEN SAFE_CAST(`text_3` AS FLOAT64)
+                                  END AS `number_3`
                                 FROM (
                                   SELECT
-                                    NULLIF(
+                                    *
+                                  FROM (
+                                    SELECT
+                                      NULLIF(
+                                        NULLIF(
+                                          TRIM(
+                                            CAST(`sex` AS STRING),
+                                            CONCAT(CHR(  32), CHR(  9), CHR(  10), CHR(  11), CHR(  12), CHR(  13))
+                                          ),
+                                          ''
+                                        ),
+                                        'x'
+                                      ) AS `text_2`,
                                       NULLIF(
                                         TRIM(
-                                          CAST(`sex` AS STRING),
+                                          CAST(`wage` AS STRING),
                                           CONCAT(CHR(  32), CHR(  9), CHR(  10), CHR(  11), CHR(  12), CHR(  13))
                                         ),
                                         ''
-                                      ),
-                                      'x'
-                                    ) AS `text_2`,
-                                    NULLIF(
-                                      TRIM(
-                                        CAST(`wage` AS STRING),
-                                        CONCAT(CHR(  32), CHR(  9), CHR(  10), CHR(  11), CHR(  12), CHR(  13))
-                                      ),
-                                      ''
-                                    ) AS `text_3`,
-                                    NULLIF(
-                                      TRIM(
-                                        CAST(`who's` AS STRING),
-                                        CONCAT(CHR(  32), CHR(  9), CHR(  10), CHR(  11), CHR(  12), CHR(  13))
-                                      ),
-                                      ''
-                                    ) AS `unit_id`
-                                  FROM `ward`.`patients`
+                                      ) AS `text_3`,
+                                      NULLIF(
+                                        TRIM(
+                                          CAST(`who's` AS STRING),
+                                          CONCAT(CHR(  32), CHR(  9), CHR(  10), CHR(  11), CHR(  12), CHR(  13))
+                                        ),
+                                        ''
+                                      ) AS `unit_id`
+                                    FROM `ward`.`patients`
+                                  ) AS below
+                                  WHERE
+                                    NOT `unit_id` IS NULL
                                 ) AS below
-                                WHERE
-                                  NOT `unit_id` IS NULL
                               ) AS below
                             ) AS below
                           ) AS below
@@ -1076,7 +1072,7 @@ FROM (
                     STRUCT('m' AS `category`, 1 AS `position`)
                   ]) AS named
                 ) AS named
-                  ON CAST(1 AS INT64) - MOD(`value_of_person_0`, CAST(2 AS INT64)) = `position`
+                  ON `value_of_person_0` = `position`
               ) AS below
             ) AS below
           ) AS below

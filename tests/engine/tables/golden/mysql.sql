@@ -1070,16 +1070,7 @@ FROM (
                     FROM (
                       SELECT
                         `unit_id`,
-                        MAX(
-                          CASE
-                            WHEN NOT `code_0` IS NULL
-                            THEN (
-                              `window_0` * CAST(2 AS SIGNED)
-                            ) + (
-                              CAST(1 AS SIGNED) - `code_0`
-                            )
-                          END
-                        ) AS `value_of_person_0`,
+                        MIN(CASE WHEN `rank_of_value_0` = `end_of_person_0` THEN `code_0` END) AS `value_of_person_0`,
                         SUM(
                           CAST(CAST(FLOOR(
                             CASE
@@ -1100,79 +1091,84 @@ FROM (
                       FROM (
                         SELECT
                           *,
-                          COUNT(`code_0`) OVER (PARTITION BY `unit_id`, `code_0`) AS `window_0`
+                          MAX(`rank_of_value_0`) OVER (PARTITION BY `unit_id`) AS `end_of_person_0`
                         FROM (
                           SELECT
                             *,
-                            CASE
-                              WHEN `text_0` = 'f'
-                              THEN CAST(0 AS SIGNED)
-                              WHEN `text_0` = 'm'
-                              THEN CAST(1 AS SIGNED)
-                              ELSE CAST(NULL AS SIGNED)
-                            END AS `code_0`
+                            COUNT(`code_0`) OVER (PARTITION BY `unit_id`, `code_0`) AS `rank_of_value_0`
                           FROM (
                             SELECT
                               *,
-                              CAST(`operation_1` AS CHAR) COLLATE utf8mb4_0900_bin AS `text_0`,
-                              `number_3` AS `number_1`,
-                              CASE WHEN NOT `number_3` IS NULL THEN '1' END AS `text_1`
+                              CASE
+                                WHEN `text_0` = 'f'
+                                THEN CAST(0 AS SIGNED)
+                                WHEN `text_0` = 'm'
+                                THEN CAST(1 AS SIGNED)
+                                ELSE CAST(NULL AS SIGNED)
+                              END AS `code_0`
                             FROM (
                               SELECT
                                 *,
-                                NULLIF(
-                                  REGEXP_SUBSTR(
-                                    CAST(SUBSTR(`text_2`, 1, 1) AS CHAR) COLLATE utf8mb4_0900_bin,
-                                    '(?s)[^\\x09-\\x0d\\x20](.*[^\\x09-\\x0d\\x20])?'
-                                  ),
-                                  ''
-                                ) AS `operation_1`
+                                CAST(`operation_1` AS CHAR) COLLATE utf8mb4_0900_bin AS `text_0`,
+                                `number_3` AS `number_1`,
+                                CASE WHEN NOT `number_3` IS NULL THEN '1' END AS `text_1`
                               FROM (
                                 SELECT
                                   *,
-                                  CASE
-                                    WHEN REGEXP_INSTR(
-                                      `text_3`,
-                                      '^[+-]?([0-9]{1,40}([.][0-9]{0,40})?|[.][0-9]{1,40})([eE][+-]?[0-9]{1,2})?\\z'
-                                    ) = 1
-                                    THEN CAST(`text_3` AS DOUBLE)
-                                  END AS `number_3`
+                                  NULLIF(
+                                    REGEXP_SUBSTR(
+                                      CAST(SUBSTR(`text_2`, 1, 1) AS CHAR) COLLATE utf8mb4_0900_bin,
+                                      '(?s)[^\\x09-\\x0d\\x20](.*[^\\x09-\\x0d\\x20])?'
+                                    ),
+                                    ''
+                                  ) AS `operation_1`
                                 FROM (
                                   SELECT
-                                    *
+                                    *,
+                                    CASE
+                                      WHEN REGEXP_INSTR(
+                                        `text_3`,
+                                        '^[+-]?([0-9]{1,40}([.][0-9]{0,40})?|[.][0-9]{1,40})([eE][+-]?[0-9]{1,2})?\\z'
+                                      ) = 1
+                                      THEN CAST(`text_3` AS DOUBLE)
+                                    END AS `number_3`
                                   FROM (
                                     SELECT
-                                      NULLIF(
+                                      *
+                                    FROM (
+                                      SELECT
+                                        NULLIF(
+                                          NULLIF(
+                                            REGEXP_SUBSTR(
+                                              CAST(`sex` AS CHAR) COLLATE utf8mb4_0900_bin,
+                                              '(?s)[^\\x09-\\x0d\\x20](.*[^\\x09-\\x0d\\x20])?'
+                                            ),
+                                            ''
+                                          ),
+                                          'x'
+                                        ) AS `text_2`,
                                         NULLIF(
                                           REGEXP_SUBSTR(
-                                            CAST(`sex` AS CHAR) COLLATE utf8mb4_0900_bin,
+                                            CAST(`wage` AS CHAR) COLLATE utf8mb4_0900_bin,
                                             '(?s)[^\\x09-\\x0d\\x20](.*[^\\x09-\\x0d\\x20])?'
                                           ),
                                           ''
-                                        ),
-                                        'x'
-                                      ) AS `text_2`,
-                                      NULLIF(
-                                        REGEXP_SUBSTR(
-                                          CAST(`wage` AS CHAR) COLLATE utf8mb4_0900_bin,
-                                          '(?s)[^\\x09-\\x0d\\x20](.*[^\\x09-\\x0d\\x20])?'
-                                        ),
-                                        ''
-                                      ) AS `text_3`,
-                                      SHA2(
-                                        NULLIF(
-                                          REGEXP_SUBSTR(
-                                            CAST(`who's` AS CHAR) COLLATE utf8mb4_0900_bin,
-                                            '(?s)[^\\x09-\\x0d\\x20](.*[^\\x09-\\x0d\\x20])?'
+                                        ) AS `text_3`,
+                                        SHA2(
+                                          NULLIF(
+                                            REGEXP_SUBSTR(
+                                              CAST(`who's` AS CHAR) COLLATE utf8mb4_0900_bin,
+                                              '(?s)[^\\x09-\\x0d\\x20](.*[^\\x09-\\x0d\\x20])?'
+                                            ),
+                                            ''
                                           ),
-                                          ''
-                                        ),
-                                        256
-                                      ) AS `unit_id`
-                                    FROM `ward`.`patients`
+                                          256
+                                        ) AS `unit_id`
+                                      FROM `ward`.`patients`
+                                    ) AS below
+                                    WHERE
+                                      NOT `unit_id` IS NULL
                                   ) AS below
-                                  WHERE
-                                    NOT `unit_id` IS NULL
                                 ) AS below
                               ) AS below
                             ) AS below
@@ -1189,7 +1185,7 @@ FROM (
                       CAST(place - 1 AS SIGNED) AS `position`
                     FROM JSON_TABLE('["f", "m"]', '$[*]' COLUMNS(place FOR ORDINALITY, category LONGTEXT CHARACTER SET utf8mb4 PATH '$')) AS given
                   ) AS named
-                    ON CAST(1 AS SIGNED) - MOD(`value_of_person_0`, CAST(2 AS SIGNED)) = `position`
+                    ON `value_of_person_0` = `position`
                 ) AS below
               ) AS below
             ) AS below

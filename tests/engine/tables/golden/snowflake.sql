@@ -1,6 +1,6 @@
 -- marginals of rows
 SELECT
-  COALESCE("cell_0", "cell_1", "cell_2"),
+  COALESCE("cell_0", "cell_1", "cell_2") AS "cell",
   COUNT(*)
 FROM (
   SELECT
@@ -141,7 +141,7 @@ GROUP BY
 
 -- a category among many
 SELECT
-  COALESCE("cell_0"),
+  COALESCE("cell_0") AS "cell",
   COUNT(*)
 FROM (
   SELECT
@@ -250,7 +250,7 @@ GROUP BY
 
 -- dates
 SELECT
-  COALESCE("cell_0", "cell_1", "cell_2"),
+  COALESCE("cell_0", "cell_1", "cell_2") AS "cell",
   COUNT(*)
 FROM (
   SELECT
@@ -806,7 +806,7 @@ GROUP BY
 
 -- one value a person
 SELECT
-  COALESCE("cell_0"),
+  COALESCE("cell_0") AS "cell",
   COUNT(*)
 FROM (
   SELECT
@@ -899,16 +899,7 @@ FROM (
                   FROM (
                     SELECT
                       "unit_id",
-                      MAX(
-                        CASE
-                          WHEN NOT "code_0" IS NULL
-                          THEN (
-                            "window_0" * CAST(2 AS BIGINT)
-                          ) + (
-                            CAST(1 AS BIGINT) - "code_0"
-                          )
-                        END
-                      ) AS "value_of_person_0",
+                      MIN(CASE WHEN "rank_of_value_0" = "end_of_person_0" THEN "code_0" END) AS "value_of_person_0",
                       SUM(
                         CAST(CAST(FLOOR(
                           CASE
@@ -929,76 +920,81 @@ FROM (
                     FROM (
                       SELECT
                         *,
-                        COUNT("code_0") OVER (PARTITION BY "unit_id", "code_0") AS "window_0"
+                        MAX("rank_of_value_0") OVER (PARTITION BY "unit_id") AS "end_of_person_0"
                       FROM (
                         SELECT
                           *,
-                          CASE
-                            WHEN "text_0" = 'f'
-                            THEN CAST(0 AS BIGINT)
-                            WHEN "text_0" = 'm'
-                            THEN CAST(1 AS BIGINT)
-                            ELSE CAST(NULL AS BIGINT)
-                          END AS "code_0"
+                          COUNT("code_0") OVER (PARTITION BY "unit_id", "code_0") AS "rank_of_value_0"
                         FROM (
                           SELECT
                             *,
-                            COLLATE(CAST("operation_1" AS VARCHAR), '') AS "text_0",
-                            "number_3" AS "number_1",
-                            CASE WHEN NOT "number_3" IS NULL THEN '1' END AS "text_1"
+                            CASE
+                              WHEN "text_0" = 'f'
+                              THEN CAST(0 AS BIGINT)
+                              WHEN "text_0" = 'm'
+                              THEN CAST(1 AS BIGINT)
+                              ELSE CAST(NULL AS BIGINT)
+                            END AS "code_0"
                           FROM (
                             SELECT
                               *,
-                              NULLIF(
-                                TRIM(
-                                  COLLATE(CAST(SUBSTR("text_2", 1, 1) AS VARCHAR), ''),
-                                  CONCAT(CHR(  32), CHR(  9), CHR(  10), CHR(  11), CHR(  12), CHR(  13))
-                                ),
-                                ''
-                              ) AS "operation_1"
+                              COLLATE(CAST("operation_1" AS VARCHAR), '') AS "text_0",
+                              "number_3" AS "number_1",
+                              CASE WHEN NOT "number_3" IS NULL THEN '1' END AS "text_1"
                             FROM (
                               SELECT
                                 *,
-                                CASE
-                                  WHEN REGEXP_LIKE(
-                                    "text_3",
-                                    '[+-]?([0-9]{1,40}([.][0-9]{0,40})?|[.][0-9]{1,40})([eE][+-]?[0-9]{1,2})?'
-                                  )
-                                  THEN TRY_TO_DOUBLE("text_3")
-                                END AS "number_3"
+                                NULLIF(
+                                  TRIM(
+                                    COLLATE(CAST(SUBSTR("text_2", 1, 1) AS VARCHAR), ''),
+                                    CONCAT(CHR(  32), CHR(  9), CHR(  10), CHR(  11), CHR(  12), CHR(  13))
+                                  ),
+                                  ''
+                                ) AS "operation_1"
                               FROM (
                                 SELECT
-                                  *
+                                  *,
+                                  CASE
+                                    WHEN REGEXP_LIKE(
+                                      "text_3",
+                                      '[+-]?([0-9]{1,40}([.][0-9]{0,40})?|[.][0-9]{1,40})([eE][+-]?[0-9]{1,2})?'
+                                    )
+                                    THEN TRY_TO_DOUBLE("text_3")
+                                  END AS "number_3"
                                 FROM (
                                   SELECT
-                                    NULLIF(
+                                    *
+                                  FROM (
+                                    SELECT
+                                      NULLIF(
+                                        NULLIF(
+                                          TRIM(
+                                            COLLATE(CAST("sex" AS VARCHAR), ''),
+                                            CONCAT(CHR(  32), CHR(  9), CHR(  10), CHR(  11), CHR(  12), CHR(  13))
+                                          ),
+                                          ''
+                                        ),
+                                        'x'
+                                      ) AS "text_2",
                                       NULLIF(
                                         TRIM(
-                                          COLLATE(CAST("sex" AS VARCHAR), ''),
+                                          COLLATE(CAST("wage" AS VARCHAR), ''),
                                           CONCAT(CHR(  32), CHR(  9), CHR(  10), CHR(  11), CHR(  12), CHR(  13))
                                         ),
                                         ''
-                                      ),
-                                      'x'
-                                    ) AS "text_2",
-                                    NULLIF(
-                                      TRIM(
-                                        COLLATE(CAST("wage" AS VARCHAR), ''),
-                                        CONCAT(CHR(  32), CHR(  9), CHR(  10), CHR(  11), CHR(  12), CHR(  13))
-                                      ),
-                                      ''
-                                    ) AS "text_3",
-                                    NULLIF(
-                                      TRIM(
-                                        COLLATE(CAST("who's" AS VARCHAR), ''),
-                                        CONCAT(CHR(  32), CHR(  9), CHR(  10), CHR(  11), CHR(  12), CHR(  13))
-                                      ),
-                                      ''
-                                    ) AS "unit_id"
-                                  FROM "ward"."patients"
+                                      ) AS "text_3",
+                                      NULLIF(
+                                        TRIM(
+                                          COLLATE(CAST("who's" AS VARCHAR), ''),
+                                          CONCAT(CHR(  32), CHR(  9), CHR(  10), CHR(  11), CHR(  12), CHR(  13))
+                                        ),
+                                        ''
+                                      ) AS "unit_id"
+                                    FROM "ward"."patients"
+                                  ) AS below
+                                  WHERE
+                                    NOT "unit_id" IS NULL
                                 ) AS below
-                                WHERE
-                                  NOT "unit_id" IS NULL
                               ) AS below
                             ) AS below
                           ) AS below
@@ -1017,7 +1013,7 @@ FROM (
                     ('f', 0),
                     ('m', 1)) AS named("category", "position")
                 ) AS named
-                  ON CAST(1 AS BIGINT) - MOD("value_of_person_0", CAST(2 AS BIGINT)) = "position"
+                  ON "value_of_person_0" = "position"
               ) AS below
             ) AS below
           ) AS below
