@@ -780,19 +780,19 @@ progress-by-what-the-file-holds in releases/engine/tables/files/encoding.py
 a-character-that-ends-in-a-plain-piece in releases/engine/tables/files/encoding.py
   -            if begun or not chunk.isascii():
   +            if not chunk.isascii():
-  tests/engine/tables/test_ingest.py::test_a_character_that_is_cut_off_is_found_in_its_line_wherever_the_file_is_cut_to_be_read
+  tests/engine/tables/files/test_ingest.py::test_a_character_that_is_cut_off_is_found_in_its_line_wherever_the_file_is_cut_to_be_read
 a-hash-that-begins-as-the-last-one-ended in releases/engine/tables/files/md5.py
   -                        state[place, lane] = _START[place]
   +                        state[place, lane] += 0
-  tests/engine/tables/test_md5.py::test_hashes_of_many_texts_are_added_up
+  tests/engine/tables/files/test_md5.py::test_hashes_of_many_texts_are_added_up
 missing-values-that-are-empty-in-the-digest in releases/engine/tables/files/digest.py
   -coalesce({identifier(name)}, chr(30))
   +coalesce({identifier(name)}, '')
-  tests/engine/tables/test_ingest.py::test_a_table_has_the_digest_that_it_had_when_it_was_first_stored
+  tests/engine/tables/files/test_ingest.py::test_a_table_has_the_digest_that_it_had_when_it_was_first_stored
 a-refused-table-that-is-left-behind in releases/engine/tables/files/ingest.py
   -            partial.unlink(missing_ok=True)
   +            pass
-  tests/engine/tables/test_ingest.py::test_nothing_is_left_of_a_file_that_is_refused
+  tests/engine/tables/files/test_ingest.py::test_nothing_is_left_of_a_file_that_is_refused
 an-error-tells-its-values in releases/worker/failures.py
   -    logger.error("%s failed: %s at %s", what, type(error).__name__, places)
   +    logger.error("%s failed: %s at %s", what, error, places)

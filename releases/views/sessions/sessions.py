@@ -191,7 +191,7 @@ def session_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         # Typed fields stand outside of the part that is replaced; an answer that is no success would not be shown.
         return render(request, "sessions/_session_live.html", {"live": live})
     sent = typed if request.method == "POST" else None
-    page = session_page(session, plan, live, typed=sent, is_text=form.is_bound, within=request.POST.get("within", ""))
+    page = session_page(session, plan, live, typed=sent, is_text=form.is_bound, within=within["within"].data or "")
     return render(request, "sessions/session.html", {"page": page, "ask_form": form}, status=status)
 
 

@@ -302,7 +302,7 @@ def test_tables_of_a_column_and_of_its_level_weigh_by_their_noise(seed, variance
     towns = rng.integers(20_000, 40_000, 6)
     noisy = [towns + rng.normal(0, 1, 6), up @ towns + np.array([60, -60]) + rng.normal(0, 1, 2)]
     measured = [
-        Measurement(axes=(axis,), table=table, variance=v)
+        Measurement(axes=(axis,), table=table, variance=v, population=None)
         for axis, table, v in zip((0, 1), noisy, variances, strict=True)
     ]
     rows = float(towns.sum())
@@ -387,7 +387,7 @@ def test_a_mixture_over_levels_weighs_both_laws_by_their_noise_and_adds_up_in_ev
 
     def noisy(name, variance):
         axis = universe.axis(name)
-        return Measurement(axes=(axis,), table=np.zeros(universe.shape[axis]), variance=variance)
+        return Measurement(axes=(axis,), table=np.zeros(universe.shape[axis]), variance=variance, population=None)
 
     precise = [noisy("town", 1.0), noisy("district", 1.0), noisy("region", 1e-6)]
     made = LevelMixture.of(universe, mixture, [*precise, noisy("work", 1.0)])
@@ -405,7 +405,10 @@ def test_a_mixture_over_levels_weighs_both_laws_by_their_noise_and_adds_up_in_ev
         shares=mixture.shares,
         stacked=np.concatenate([laws[1], laws[2], laws[0]]).astype(np.float32),
     )
-    alike = [Measurement(axes=(axis,), table=np.zeros(size), variance=1.0) for axis, size in enumerate(alone.shape)]
+    alike = [
+        Measurement(axes=(axis,), table=np.zeros(size), variance=1.0, population=None)
+        for axis, size in enumerate(alone.shape)
+    ]
     up = up_from_towns(universe, "district")
     wanted = (up @ parts.marginal((1,)) + 2 * parts.marginal((0,))) / 3
     np.testing.assert_allclose(LevelMixture.of(alone, parts, alike).marginal((0,)), wanted, atol=1e-5)

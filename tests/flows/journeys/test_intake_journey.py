@@ -10,7 +10,7 @@ import pyreadstat
 import pytest
 from playwright.sync_api import expect
 
-from tests.engine.tables.formats import xlsx
+from tests.engine.tables.files.formats import xlsx
 from tests.flows.conftest import PASSWORD
 
 pytestmark = pytest.mark.browser

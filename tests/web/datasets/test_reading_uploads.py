@@ -26,7 +26,7 @@ from releases.presentation.releases.release_status import upload_progress
 from releases.services import uploads
 from releases.services.uploads import incoming_folder
 from releases.worker import leases
-from tests.engine.tables import formats
+from tests.engine.tables.files import formats
 from tests.web.conftest import CSV
 from tests.web.pages import body, words
 

@@ -5,7 +5,7 @@ from django.urls import reverse
 
 from releases import services
 from releases.models import Codebook, Dataset
-from tests.engine.tables import formats
+from tests.engine.tables.files import formats
 from tests.web.pages import body, chosen, field_value, words
 
 

@@ -27,12 +27,12 @@ from tests.web.steps import ask_for, execute, rule, submit
 
 READS = """
     alike_by_columns all_connections all_missing certifiable check_upload column_fits columns_of_codebook
-    columns_of_session compare connections faults find_connection forgotten_decisions incoming_folder is_behind
-    is_compared is_incomparable known_in_session left_for_drafts lost_budgets mapped_questions missing_of
-    plan_categories plan_certificate plan_digest plan_of plan_of_session plan_range read_beta recognised
-    requests_lately room_of same_rows_as_lost standing suggested_columns unsettled upload_limits
-    waits_for_a_reviewer why_it_waits why_not_approve why_not_discarded why_not_saved why_not_taken_over
-    why_not_together why_protection_is_fixed why_rows_stay workload_named
+    columns_of_session compare connection_named connections faults find_connection forgotten_decisions
+    incoming_folder is_behind is_compared is_incomparable known_in_session left_for_drafts lost_budgets
+    mapped_questions missing_of plan_categories plan_certificate plan_digest plan_of plan_of_session plan_range
+    price_of read_beta recognised requests_lately room_of same_rows_as_lost standing suggested_columns unsettled
+    upload_limits waits_for_a_reviewer why_it_waits why_not_approve why_not_discarded why_not_saved
+    why_not_taken_over why_not_together why_protection_is_fixed why_rows_stay workload_named
 """
 DRAFTS = """
     change_session draft_certificate draft_check draft_session name_release set_choice set_questions share_out

@@ -14,7 +14,7 @@ from releases.services import reading
 from releases.services.datasets import upload_limits
 from releases.services.uploads import TOO_MUCH
 from releases.worker import runner
-from tests.engine.tables import formats
+from tests.engine.tables.files import formats
 from tests.web.worker.test_runner import asked, ended, probe  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.confined

@@ -15,7 +15,7 @@ from releases.engine.tables.files.ingest import ingest
 from releases.engine.tables.query import TableCounts, open_table
 from releases.models import Dataset
 from releases.schema.file_codebook import columns_of_dates
-from tests.engine.tables import formats
+from tests.engine.tables.files import formats
 
 COLUMNS = [
     {"name": "age", "type": "integer", "edges": [-10, 0, 40, 50], "outside": "drop"},

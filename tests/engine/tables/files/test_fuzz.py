@@ -6,14 +6,14 @@ import json
 import subprocess
 import sys
 
-from tests.engine.tables import formats, fuzz
+from tests.engine.tables.files import formats, fuzz
 from tests.stack import ROOT
 
 
 def test_mutated_files_of_every_format_are_taken_or_refused():
     """In a process of its own, which a library may end."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.engine.tables.fuzz"], cwd=ROOT, capture_output=True, text=True, timeout=300
+        [sys.executable, "-m", "tests.engine.tables.files.fuzz"], cwd=ROOT, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout)

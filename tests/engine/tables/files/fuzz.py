@@ -1,6 +1,6 @@
 """Mutated files of every format, in one process that says of each format how many were refused.
 
-python -m tests.engine.tables.fuzz
+python -m tests.engine.tables.files.fuzz
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from releases.engine.tables.facts import FileFacts, UnreadableTable
 from releases.engine.tables.files.foreign import to_parquet
 from releases.engine.tables.files.ingest import check_start
 from releases.engine.tables.files.kinds import PARQUET, TEXT, taken_out
-from tests.engine.tables import formats
+from tests.engine.tables.files import formats
 
 FILES = 300
 
