@@ -96,7 +96,7 @@ TABLES = {
     "crossed": CROSSED,
     "all": [("work", "town"), ("work", "region"), ("town",), ("region",)],
     "three levels": [("town",), ("district",), ("kind", "sex")],
-    "within": [("region", "town"), ("work", "sex"), ("district", "work"), ("district",)],
+    "within": [("region", "town"), ("work", "sex"), ("work", "district"), ("district",)],
 }
 
 

@@ -36,6 +36,7 @@ YES_NO = [{"name": name, "type": "categorical", "categories": ["no", "yes"]} for
 BRANCHES = {
     "correlated-queries": (YES_NO, [{"count": {name: ["yes"]}} for name in "abcd"], {}),
     "mixture-fit": (YES_NO, [{"marginals": 3}], {}),
+    "pmw-online": (YES_NO, [{"count": {"a": ["yes"], other: ["yes"]}} for other in "bcd"], {"updates": 1}),
     "smooth-median-laplace": (None, None, {"bound": "20"}),
 }
 
