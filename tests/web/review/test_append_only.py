@@ -184,6 +184,7 @@ CHANGE = {
     "Collection": "its epsilon is shared out again while parts are drafts",
     "CollectionPart": "its weight, and gone with a discarded draft",
     "Dataset": "declared, shared and renamed",
+    "DisclosureTest": "on its way",
     "Fingerprint": "taken later, and again for other columns",
     "HeldRole": "given and taken",
     "Installation": "moves with the record outside the database",
