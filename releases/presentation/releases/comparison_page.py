@@ -141,6 +141,7 @@ class ComparisonPage:
         keeps: what the page's own links keep of its address, before what they add.
         error: the bound of the recommended one as it is typed; empty where it has none.
         no_error: why no largest error can be asked for; empty where one can.
+        rows_counted: which rows a method counts that says nothing of it; empty where no rule of a column decides.
     """
 
     recommended: Recommended | None
@@ -159,6 +160,7 @@ class ComparisonPage:
     keeps: str
     error: str
     no_error: str
+    rows_counted: str
 
     @property
     def has_units(self) -> bool:
@@ -208,6 +210,10 @@ def comparison_page(
         keeps=f"want={want}&" if want in list(Want) else "",
         error="" if first is None or first.bound is None or no_error else _typed(first.bound.alpha),
         no_error=no_error,
+        rows_counted=f"A method that says nothing else makes every table only of {counts} that fit all columns asked "
+        "about."
+        if any(row.rows_counted for row in rows)
+        else "",
     )
 
 
@@ -222,9 +228,12 @@ def _recommended(
     other = recommendation.recommended(rows, for_rows=not for_rows)
     is_other = other is not None and other is not row
     method = shown[row.mechanism.name]
+    notes = [*method.bound_notes, *method.leaves_notes]
+    if row.rows_counted and not row.plan.workload.universe.own_rows:
+        notes.append(Note(text=row.rows_counted))
     return Recommended(
         method=method,
-        notes=tuple(each for each in (*method.bound_notes, *method.leaves_notes) if each.kind != "muted"),
+        notes=tuple(each for each in notes if each.kind != "muted"),
         why=recommendation.why(row, rows, for_rows=for_rows),
         within=recommendation.within(row),
         leaves=f"Leaves {row.leaves.share} of the budget: {row.leaves.more_text}. {row.leaves.closes}".strip()
@@ -274,7 +283,7 @@ def _bound_notes(row: ComparedPlan) -> Iterator[Note]:
         yield Note(text=f"{margin} at importance {importance}", kind="")
     if row.is_unproved:
         yield Note(text=row.proof)
-    if row.rows_counted:
+    if row.plan.workload.universe.own_rows:
         yield Note(text=row.rows_counted)
     if row.says_little:
         yield Note(text=row.says_little, kind="little")

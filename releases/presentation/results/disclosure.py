@@ -62,10 +62,12 @@ class AttackOffer:
     Attributes:
         sentence: what the test does, or how far it is.
         button: empty while it is under way.
+        is_open: whether the sentence is to be seen at once.
     """
 
     sentence: str
-    button: str
+    button: str = ""
+    is_open: bool = False
 
 
 def attack_offer(release: Release, receipt: Mapping[str, Any], folder: Path) -> AttackOffer | None:
@@ -74,13 +76,15 @@ def attack_offer(release: Release, receipt: Mapping[str, Any], folder: Path) -> 
         return None
     test = DisclosureTest.objects.filter(release=release).first()
     if test is None or test.state == DisclosureState.DONE:
-        what = "It reads no table and spends no budget."
         return AttackOffer(
-            sentence=f"A published attack can be tried on invented people. {what}", button="Try an attack"
+            sentence="A worker runs the method on invented people, and a published attack guesses hidden answers of "
+            "theirs from the synthetic rows. It takes some minutes, reads no table and spends no budget.",
+            button="Try it",
         )
     if test.state == DisclosureState.FAILED:
-        return AttackOffer(sentence=f"The attack could not be tried. {test.refusal}".strip(), button="Try it again")
-    return AttackOffer(sentence="An attack is being tried on invented people. What it finds will be here.", button="")
+        said = f"The attack could not be tried. {test.refusal}".strip()
+        return AttackOffer(sentence=said, button="Try it again", is_open=True)
+    return AttackOffer(sentence="An attack is being tried on invented people. What it finds will be here.")
 
 
 def disclosure_section(receipt: Mapping[str, Any], folder: Path) -> DisclosureSection | None:
