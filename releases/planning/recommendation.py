@@ -48,6 +48,8 @@ def why(row: ComparedPlan, rows: Sequence[ComparedPlan], *, for_rows: bool) -> s
         or any(each.bound.alpha < row.bound.alpha for each in proved if each.bound)
     ):
         return "It is the first of the methods that can answer this."
+    if not proved:
+        return "No other method that can answer this has a proved error bound."
     return f"Of the {len(proved) + 1} methods with a proved error bound, it has the smallest."
 
 

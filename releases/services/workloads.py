@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.workload.parsing import read_question
-from releases.engine.workload.questions import Inquiry, Question, universe_asked
+from releases.engine.workload.questions import Inquiry, Question, renamed, universe_asked
 from releases.ledger import audit_log
 from releases.models import AuditAction, Dataset, Release, ReleaseState, Workload, WorkloadVersion
 from releases.schema.descriptions import read_paragraph
@@ -213,7 +213,7 @@ def mapped_questions(version: WorkloadVersion, universe: Universe, columns: Mapp
         if each.reason:
             raise InvalidInput(f"columns.{each.needed.name}", each.column or each.needed.name, each.reason)
     question = replace(version.question, universe=version.needed)
-    return _renamed(question, {each.needed.name: each.column for each in fits}).to_json()
+    return renamed(question, {each.needed.name: each.column for each in fits}).to_json()
 
 
 @planned_atomically()
@@ -338,24 +338,6 @@ def _about(question: Question, name: str) -> Question:
     if isinstance(question, Inquiry):
         return question
     return replace(question, families=tuple(each for each in question.families if name in each.attributes))
-
-
-def _renamed(question: Question, names: Mapping[str, str]) -> Question:
-    """The same questions about columns of other names."""
-    attributes = tuple(replace(each, name=names[each.name]) for each in question.universe.attributes)
-    universe = Universe(attributes=attributes)
-
-    def said(attributes: Sequence[str]) -> tuple[str, ...]:
-        return tuple(names[each] for each in attributes)
-
-    if not isinstance(question, Inquiry):
-        families = tuple(replace(each, attributes=said(each.attributes)) for each in question.families)
-        return replace(question, universe=universe, families=families)
-    statistic: Any = question.statistic
-    changed: dict[str, Any] = {"attributes": said(statistic.attributes)}
-    if hasattr(statistic, "predicates"):
-        changed["predicates"] = tuple((said(columns), bins) for columns, bins in statistic.predicates)
-    return replace(question, universe=universe, statistic=replace(statistic, **changed))
 
 
 def workload_named(text: str) -> Workload:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
@@ -97,3 +98,25 @@ def of_columns_asked(schema: Schema, question: Question) -> tuple[Schema, Questi
     """
     universe = universe_asked(question)
     return replace(schema, universe=universe), replace(question, universe=universe)
+
+
+def renamed(question: Question, names: Mapping[str, str]) -> Question:
+    """The same questions about columns of other names."""
+    attributes = tuple(replace(each, name=names[each.name]) for each in question.universe.attributes)
+    universe = Universe(attributes=attributes)
+
+    def said(attributes: Sequence[str]) -> tuple[str, ...]:
+        return tuple(names[each] for each in attributes)
+
+    if not isinstance(question, Inquiry):
+        families = tuple(replace(each, attributes=said(each.attributes)) for each in question.families)
+        return replace(question, universe=universe, families=families)
+    statistic: Any = question.statistic
+    changed: dict[str, Any] = {"attributes": said(statistic.attributes)}
+    if by := getattr(statistic, "by", ()):
+        changed["by"] = names[by] if isinstance(by, str) else said(by)
+    if statistic.weight is not None:
+        changed["weight"] = replace(statistic.weight, column=names[statistic.weight.column])
+    if hasattr(statistic, "predicates"):
+        changed["predicates"] = tuple((said(columns), bins) for columns, bins in statistic.predicates)
+    return replace(question, universe=universe, statistic=replace(statistic, **changed))

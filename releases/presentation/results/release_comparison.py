@@ -8,10 +8,12 @@ both intervals, and the estimates differ by no more than the sum of the half wid
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 from django.core.paginator import Page, Paginator
@@ -21,11 +23,12 @@ from django.urls import reverse
 from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.counted import Counted
 from releases.engine.domain.dates import Dates
+from releases.engine.domain.population import Population
 from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
 from releases.engine.workload.parsing import read_answered
 from releases.engine.workload.queries import Family, Workload, unweighted
-from releases.engine.workload.questions import Question, dates_of
+from releases.engine.workload.questions import Question, dates_of, renamed
 from releases.engine.workload.statistic import Part
 from releases.models import Release
 from releases.presentation.results.answers import PAGE_LENGTH
@@ -111,7 +114,8 @@ def release_comparison(first: Release, second: Release, *, question: int, page: 
         question: which of those that both answer; the first where there are fewer.
     """
     universe, counted = _schema(first).universe, _schema(first).counted
-    ours, theirs = asked_of(first), asked_of(second)
+    names = _our_names(comparable(first), second)
+    ours, theirs = asked_of(first), asked_of(second, names)
     theirs_asked = set(theirs)
     common = [asked for asked in ours if asked in theirs_asked]
     asked = common[question if question < len(common) else 0]
@@ -121,8 +125,7 @@ def release_comparison(first: Release, second: Release, *, question: int, page: 
     bounds = [_receipt(each)["bound"] for each in (first, second)]
     is_proved = all(Proof(each["proof"]).is_unconditional for each in bounds)
     is_of_two_tables = first.dataset_id != second.dataset_id
-    populations = [_schema(each).population_of(family.attributes) for each in (first, second)]
-    may_count_other_rows = not is_of_two_tables and populations[0] != populations[1]
+    may_count_other_rows = not is_of_two_tables and _population(first, family) != _population(second, family)
     heads, titles = tuple(family.attributes), _told_apart(first, second)
     dates = dates_of(_question(first))
     return ReleaseComparison(
@@ -152,8 +155,8 @@ def release_comparison(first: Release, second: Release, *, question: int, page: 
             )
             for labels, one, another in zip(
                 islice(family.labels(universe), start, stop),
-                _intervals(first, universe, ours, asked, start, stop),
-                _intervals(second, universe, theirs, asked, start, stop),
+                _intervals(first, ours.index(asked), start, stop),
+                _intervals(second, theirs.index(asked), start, stop),
                 strict=True,
             )
         ),
@@ -213,17 +216,44 @@ def pair_of(
 class Comparable:
     """What a release can have in common with others."""
 
+    dataset: uuid.UUID
     universe: Universe
     asked: frozenset[Asked]
 
 
 def comparable(release: Release) -> Comparable:
-    return Comparable(universe=_schema(release).universe, asked=frozenset(asked_of(release)))
+    universe = _schema(release).universe
+    return Comparable(dataset=release.dataset_id, universe=universe, asked=frozenset(asked_of(release)))
 
 
-def asked_of(release: Release) -> tuple[Asked, ...]:
-    """What a release answers, in the order of its answers, so that two releases can be compared."""
+def _our_names(one: Comparable, other: Release) -> dict[str, str]:
+    """What the columns of another release are called in one: those of another table whose names differ in capitals or
+    spaces alone, and that are declared alike, as there."""
+    theirs = _schema(other).universe
+    names = {each: each for each in theirs.names}
+    if other.dataset_id == one.dataset:
+        return names
+    for each in theirs.attributes:
+        rivals = [name for name in theirs.names if _spelling(name) == _spelling(each.name)]
+        found = [name for name in one.universe.names if _spelling(name) == _spelling(each.name)]
+        if len(rivals) == len(found) == 1 and replace(each, name=found[0]) == one.universe[found[0]]:
+            names[each.name] = found[0]
+    return names
+
+
+def _spelling(name: str) -> str:
+    return "".join(name.casefold().split())
+
+
+def asked_of(release: Release, names: Mapping[str, str] = MappingProxyType({})) -> tuple[Asked, ...]:
+    """What a release answers, in the order of its answers, so that two releases can be compared.
+
+    Args:
+        names: what its columns are called where it is compared.
+    """
     question = _question(release)
+    if any(each != name for each, name in names.items()):
+        question = renamed(question, names)
     if isinstance(question, Workload):
         # What is asked is the same however much it mattered.
         return tuple(map(unweighted, question.families))
@@ -237,15 +267,15 @@ def is_measured(release: Release) -> bool:
 
 def why_not_compared(one: Comparable, other: Release) -> str:
     """Why a release that has numbers is not comparable with another; empty where it is."""
-    named = {each["name"] for each in _receipt(other)["schema"]["columns"]}
+    named = {_spelling(each["name"]) for each in _receipt(other)["schema"]["columns"]}
     # Most releases of other tables have no column of the same name, which is seen without reading their schema.
-    if not named.isdisjoint(one.universe.names):
-        another = comparable(other)
-        shared = [name for name in one.universe.names if name in named]
-        differ = [name for name in shared if one.universe[name] != another.universe[name]]
+    if not named.isdisjoint(map(_spelling, one.universe.names)):
+        theirs, names = _schema(other).universe, _our_names(one, other)
+        shared = [name for name in one.universe.names if name in theirs.names]
+        differ = [name for name in shared if one.universe[name] != theirs[name]]
         if differ:
             return f"{', '.join(differ)} {'is' if len(differ) == 1 else 'are'} declared differently in the two releases"
-        if not one.asked.isdisjoint(another.asked):
+        if not one.asked.isdisjoint(asked_of(other, names)):
             return "" if is_measured(other) else "the other one chose its answer from a list, with no error band"
     return "they have no question in common"
 
@@ -282,6 +312,10 @@ def _schema(release: Release) -> Schema:
     return Schema.from_json(_receipt(release)["schema"])
 
 
+def _population(release: Release, family: Family | Part) -> Population:
+    return _schema(release).population_of(family.attributes)
+
+
 def _question(release: Release) -> Question:
     return read_answered(_receipt(release)["workload"], _schema(release).universe)
 
@@ -290,12 +324,10 @@ def _part(asked: Asked) -> Family | Part:
     return asked[1] if isinstance(asked, tuple) else asked
 
 
-def _intervals(
-    release: Release, universe: Universe, every: tuple[Asked, ...], asked: Asked, start: int, stop: int
-) -> Iterator[Interval]:
-    """The answers number `start` to `stop` of one thing that a release answers."""
-    before = every[: every.index(asked)]
-    first = sum(_part(each).cells(universe) for each in before)
+def _intervals(release: Release, position: int, start: int, stop: int) -> Iterator[Interval]:
+    """The answers number `start` to `stop` of the thing at that position among those that a release answers."""
+    universe = _schema(release).universe
+    first = sum(_part(each).cells(universe) for each in asked_of(release)[:position])
     stored = stored_rows(files.folder_of(release) / f"{files.ANSWERS}.parquet", first + start, first + stop)
     dates = dates_of(_question(release))
     for found in zip(stored["estimate"], stored["lower"], stored["upper"], strict=True):

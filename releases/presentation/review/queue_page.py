@@ -101,7 +101,7 @@ def _row(asked: BudgetRequest | ReleaseRequest) -> RequestRow:
     if asked.delta != "0":
         amounts += f", delta {asked.delta}{most}"
     state = RequestState(asked.state)
-    decision_kind, decision = _CHIPS.get(state, ("", f"↩ {state}"))
+    decision_kind, decision = _CHIPS.get(state, ("", f"↩ {state.label}"))
     return RequestRow(
         title=title,
         address=reverse(page, args=[asked.pk]),

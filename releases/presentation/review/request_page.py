@@ -120,6 +120,7 @@ class BudgetRequestPage:
 
     Attributes:
         delta: empty where none is asked for.
+        before: what was decided of the last request, where it was not granted; None where there is none.
         granted: so far; `budget_address` the budget's page, empty before anything is granted.
         schemas: of each table its title and its declared columns.
     """
@@ -129,6 +130,7 @@ class BudgetRequestPage:
     epsilon: str
     delta: str
     reason: str
+    before: Said | None
     protection: str
     policy: str
     policy_meaning: str
@@ -213,6 +215,7 @@ def budget_request_page(asked: BudgetRequest, form: DecisionForm, *, by: User) -
         epsilon=asked.epsilon,
         delta=_delta(asked.delta),
         reason=asked.reason or "none",
+        before=_before(asked),
         protection=protection_text(budget),
         policy=POLICY_TITLES[policy],
         policy_meaning=POLICY_MEANING[policy],
@@ -224,6 +227,12 @@ def budget_request_page(asked: BudgetRequest, form: DecisionForm, *, by: User) -
         meaning=_meaning(asked),
         decision=_decision(asked, form, by=by, approve="Grant"),
     )
+
+
+def _before(asked: BudgetRequest) -> Said | None:
+    """What this request answers: the last one was returned with a question, or denied."""
+    last = asked.budget.requests.filter(requested_at__lt=asked.requested_at).order_by("-requested_at").first()
+    return said_of(last) if last is not None and last.state in (RequestState.ASKED_BACK, RequestState.DENIED) else None
 
 
 def release_request_page(asked: ReleaseRequest, form: ReleaseDecisionForm, *, by: User) -> ReleaseRequestPage:

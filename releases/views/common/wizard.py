@@ -16,12 +16,19 @@ from releases.engine.errors import InvalidInput
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.questions import Question, of_columns_asked
 from releases.ledger import reports
-from releases.models import Budget, Dataset, Release, ReleaseState
+from releases.models import Budget, Dataset, Release, ReleaseState, RequestState
 from releases.planning import comparison
 from releases.presentation.review.said import said_of_release
 from releases.publication.receipt import protection_text
 from releases.services.release_inputs import NO_ROWS
 
+_NOT_ASKED = "not asked for yet"
+#: Of a budget that was not granted yet, what became of the last request.
+_UNGRANTED = {
+    RequestState.WAITING: "waits for a reviewer",
+    RequestState.ASKED_BACK: "returned with a question by a reviewer",
+    RequestState.DENIED: "denied by a reviewer",
+}
 STEPS = ("data", "protection", "budget", "questions", "compare", "confirm", "result")
 
 
@@ -73,7 +80,8 @@ def budget_facts(budget: Budget | None, schema: Schema | None = None) -> dict[st
 def budget_text(budget: Budget) -> str:
     """What is spent and reserved of what was granted, and what is left."""
     if not budget.is_granted:
-        return "waits for a reviewer" if budget.requests.filter(state="waiting").exists() else "not asked for yet"
+        last = budget.requests.order_by("-requested_at").first()
+        return _UNGRANTED.get(RequestState(last.state), _NOT_ASKED) if last is not None else _NOT_ASKED
     frozen = "; frozen by a reviewer" if budget.is_frozen else ""
     frozen += f" (“{budget.frozen_reason}”)" if budget.is_frozen and budget.frozen_reason else ""
     return f"{reports.standings([budget])[0].shares}{frozen}"

@@ -33,8 +33,11 @@ def budget(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         return redirect("protection", dataset_id=dataset.pk)
     held = dataset.budget
     organisation = Organisation.current()
-    suggested = held.epsilon or organisation.default_epsilon or "3"
-    form = BudgetForm(request.POST or None, initial={"policy": Policy(held.policy), "epsilon": suggested})
+    shown = _shown(request, held)
+    suggested = {"epsilon": held.epsilon or organisation.default_epsilon or "3"}
+    if (again := _said_back(shown)) is not None:
+        suggested = {"epsilon": again.epsilon, "delta": again.delta}
+    form = BudgetForm(request.POST or None, initial={"policy": Policy(held.policy), **suggested})
     if request.method == "POST" and form.is_valid() and _is_asked(request, dataset, form):
         messages.success(request, f"The request waits for a reviewer. {_until_then(held)}")
         return redirect("dataset_detail", dataset_id=dataset.pk)
@@ -44,7 +47,7 @@ def budget(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         "form": form,
         "limit": _limit(held, organisation, signed_in(request)),
         "scale": epsilon_scale(),
-        **_facts(held, _shown(request, held)),
+        **_facts(held, shown),
         **frame("budget", dataset),
     }
     return render(request, "datasets/budget.html", context, status=400 if form.errors else 200)

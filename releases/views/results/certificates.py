@@ -163,19 +163,20 @@ def certificate_facts(plan: Plan, of: Release) -> dict[str, Any]:
         "earlier": _begun(of),
     }
     if isinstance(plan, MeasuredErrorPlan) and plan.expectation is not None:
+        adds = rows_text(plan.expectation.alpha, row.counted)
         facts |= {
-            "adds": rows_text(plan.expectation.alpha, row.counted),
+            "adds": adds,
             "confidence": percent(1 - plan.beta),
             "asked": plan.statistic.in_words,
             "own_margin": _own_margin(plan, of),
             "is_on_answers": _is_on_answers(plan),
+            # What rounds to the same number of rows is not said to be less.
             "larger": [
-                {
-                    "epsilon": decimal_text(again.budget.epsilon, places=8),
-                    "adds": rows_text(again.expectation.alpha, row.counted),
-                }
+                {"epsilon": decimal_text(again.budget.epsilon, places=8), "adds": less}
                 for factor in _LARGER
-                if (again := comparison.at_epsilon(plan, plan.budget.epsilon * factor)) and again.expectation
+                if (again := comparison.at_epsilon(plan, plan.budget.epsilon * factor))
+                and again.expectation
+                and (less := rows_text(again.expectation.alpha, row.counted)) != adds
             ],
         }
     return facts

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.counts import Histogram
+from releases.engine.workload.parsing import read_question
 from releases.engine.workload.queries import Workload
+from releases.engine.workload.questions import renamed
 
 COLUMNS = [
     {"name": "age", "type": "integer", "edges": [0, 10, 20, 30]},
@@ -164,3 +166,47 @@ def test_a_workload_without_queries_or_of_more_answers_than_anybody_could_read_i
     columns = [{"name": f"c{i}", "type": "integer", "edges": list(range(500))} for i in range(3)]
     with pytest.raises(InvalidInput, match="at most 50,000,000 answers"):
         workload({"marginals": 3}, columns=columns)
+
+
+WEIGHED = {"weighted_by": {"column": "age", "cap": "30"}}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"marginal": ["sex", "age"]},
+        {"marginals": 2},
+        {"prefix": "age", "weight": 3},
+        {"count": {"sex": ["f"], "town": ["a", "b"]}},
+        {"mean": ["income"]},
+        {"mean": {"columns": ["income"], "by": ["sex", "town"]}},
+        {"mean": {"columns": ["income"], "by": ["sex"], **WEIGHED}},
+        {"sum": {"columns": ["income"], **WEIGHED}},
+        {"variance": {"columns": ["income"], "by": ["town"]}},
+        {"weighted_count": {"by": ["sex"], **WEIGHED}},
+        {"median": "age"},
+        {"quantiles": {"column": "age", "at": ["0.25", "0.5"]}},
+        {"quantiles": {"column": "age", "at": ["0.25", "0.5"], "by": "sex"}},
+        {"most_common": "town"},
+        {"votes": {"columns": ["sex"], "category": "f"}},
+        {"regression": {"outcome": "income", "columns": ["sex", "age"]}},
+        {"logistic_regression": {"outcome": "town", "values": ["b"], "columns": ["age", "sex"]}},
+        {"strongest_associations": {"columns": ["sex", "town", "age"], "k": 1}},
+    ],
+    ids=str,
+)
+def test_questions_about_columns_of_other_names_are_those_written_with_these_names(query):
+    columns = [*COLUMNS, {"name": "income", "type": "integer", "edges": [0, 50, 100]}]
+    others = {each["name"]: f"{each['name'].upper()} 2025" for each in columns}
+
+    def asked(text, columns):
+        universe = schema(columns=columns).universe
+        return read_question({"version": 1, "queries": [json.loads(text)]}, universe)
+
+    written = json.dumps(query)
+    for name, other in others.items():
+        written = written.replace(f'"{name}"', f'"{other}"')
+    expected = asked(written, [each | {"name": others[each["name"]]} for each in columns])
+    found = renamed(asked(json.dumps(query), columns), others)
+    assert found == expected
+    assert found.to_json() == expected.to_json()

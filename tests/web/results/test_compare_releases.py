@@ -9,6 +9,7 @@ from releases.models import Release
 from releases.presentation.results.release_comparison import Interval, pair_of
 from tests.web.conftest import COLUMNS
 from tests.web.pages import link, words
+from tests.web.steps import ask_for, protect
 
 
 @pytest.fixture
@@ -126,6 +127,35 @@ def test_releases_of_two_tables_are_compared_with_the_range_of_the_true_differen
     back = beside(as_(alice), last, other=this.pk, question="1")
     assert {each.named[0][1]: each.verdict for each in back.context["page"].pairs}["male"] == "smaller"
     assert "Truth, by both" not in words(back)
+
+
+def test_a_column_whose_name_differs_in_capitals_and_spaces_alone_is_compared_with_it(
+    upload_file, sofia, make_draft, carry_out, as_, alice, group
+):
+    """The other release begins with another question, about a column that this one has under another name."""
+
+    def publish(title, male, name, queries):
+        rows = ["30,male"] * male + ["30,female"] * (900 - male)
+        source = upload_file("\n".join([f"{name},sex", *rows]).encode())
+        dataset = services.datasets.ingest_dataset(owner=alice, title=title, source=source, group=group)
+        services.datasets.declare_universe(dataset=dataset, columns=[COLUMNS[0] | {"name": name}, COLUMNS[1]])
+        protect(dataset, alice)
+        services.budgets.approve_request(request=ask_for(dataset, alice, "50"), by=sofia)
+        dataset.refresh_from_db()
+        return carry_out(make_draft(dataset, *queries, epsilon="40", beta="0.0000000001", title=title))
+
+    this = publish("This year", 600, "age", [{"marginal": ["sex"]}, {"marginal": ["age", "sex"]}])
+    again = [{"marginal": ["A Ge"]}, {"marginal": ["sex"]}, {"marginal": ["A Ge", "sex"]}]
+    last = publish("Last year", 200, "A Ge", again)
+    for one, other, verdict in ((this, last, "larger"), (last, this, "smaller")):
+        for question in (0, 1):
+            page = beside(as_(alice), one, other=other.pk, question=question).context["page"]
+            assert len(page.questions) == 2
+            (shown,) = (each for each in page.pairs if {"25 to 34", "male"} >= {label for _, label in each.named[-2:]})
+            assert shown.verdict == verdict
+            low, high = map(number, shown.change.split(" to "))
+            assert low <= (400 if one == this else -400) <= high
+            assert high - low < 40
 
 
 def test_a_release_of_another_table_is_offered_to_those_alone_who_may_read_it(years, as_, bob, charlie):

@@ -159,12 +159,37 @@ def test_who_denies_or_asks_back_says_why_and_the_curator_reads_it(request, as_,
     decide(asked, decision, note="Who reads it?")
     asked.refresh_from_db()
     assert asked.state == ("denied" if decision == "deny" else "asked back")
+    said = {"deny": "denied", "ask_back": "returned with a question"}[decision]
+    assert f"{said} {asked.decided_by}" in words(as_(asked.decided_by).get(reverse("review_queue")))
     page = reverse("dataset_detail", args=[asked.budget.datasets.get().pk]) if kind == "budget" else ""
     if kind == "release":
         assert asked.release.state == ("cancelled" if decision == "deny" else "draft")
         page = reverse("release_detail", args=[asked.release_id])
     assert "Who reads it?" in words(as_(alice).get(page, follow=True))
     assert not charges().exists()
+
+
+@pytest.mark.parametrize(
+    ("decision", "said"), [("deny", "denied by a reviewer"), ("ask_back", "returned with a question by a reviewer")]
+)
+def test_who_asks_again_begins_with_the_amounts_asked_for_and_the_reviewer_reads_what_was_decided_before(
+    asked, as_, alice, sofia, decide, decision, said
+):
+    asked.epsilon, asked.delta = "7.5", "0.00000003"
+    asked.save()
+    decide(asked, decision, note="Who reads it?")
+    dataset = asked.budget.datasets.get()
+    assert said in words(as_(alice).get(reverse("dataset_detail", args=[dataset.pk])))
+    form = as_(alice).get(reverse("budget", args=[dataset.pk])).context["form"]
+    assert (form["epsilon"].value(), form["delta"].value()) == ("7.5", "0.00000003")
+    again = ask_for(dataset, alice, "7.5", reason="The public.")
+    assert "waits for a reviewer" in words(as_(alice).get(reverse("dataset_detail", args=[dataset.pk])))
+    shown = words(as_(sofia).get(reverse("budget_request", args=[again.pk])))
+    assert "Asked for before" in shown
+    assert "Who reads it?" in shown
+    decide(again, "approve", epsilon="3", delta="0.000001")
+    third = ask_for(dataset, alice, "8")
+    assert "Asked for before" not in words(as_(sofia).get(reverse("budget_request", args=[third.pk])))
 
 
 BROKEN = [
