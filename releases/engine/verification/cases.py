@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 from releases.engine.domain.privacy import ApproxDP, NeighbouringRelation, PrivacyBudget, PureDP
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
-from releases.engine.mechanisms.base import Plan, mechanism
+from releases.engine.mechanisms.base import OWN_ROWS, Plan, mechanism
 from releases.engine.verification.looks import (
     LookAt,
     along,
@@ -270,6 +270,15 @@ def _of_tables(budget: PrivacyBudget, *, share: Fraction, weakened: Fraction = T
     )
 
 
+def _of_some_rows(budget: PrivacyBudget, *, share: Fraction) -> Case:
+    """Tables of one column each, of which one leaves rows out that others count."""
+    return replace(
+        _of_tables(budget, share=share),
+        columns=[{**_THREE[0], "name": "p", "categories": ["no", "yes"]}, *_yes_no("q", "r")],
+        queries=[{"marginals": 1}],
+    )
+
+
 #: By the mechanism's name.
 CASES: dict[str, Case] = {
     "laplace-histogram": _on_counts(PURE, share=HALF),
@@ -414,6 +423,11 @@ WAYS: dict[tuple[str, str], Case] = {
     ("laplace-queries", "agree: yes"): _of_tables(PURE, share=HALF),
     # Noise of so many tables that the bound of answers that agree is proved.
     ("gaussian-queries", "agree: yes"): _of_tables(APPROXIMATE, share=TWENTIETH),
+    **{
+        (name, f"rows_counted: {word}"): _of_some_rows(budget, share=share)
+        for word in OWN_ROWS.choices
+        for name, budget, share in (("laplace-queries", PURE, HALF), ("gaussian-queries", APPROXIMATE, TWENTIETH))
+    },
     **{
         (name, "agree: yes"): replace(
             _of_tables(budget, share=share, weakened=Fraction(1, 100)),
