@@ -84,7 +84,7 @@ def answers(counts, families, tables):
 #: How often questions are drawn, and pairs of tables for each.
 TRIED = [
     pytest.param(each.values[0], draws, 100, id=each.id, marks=each.marks)
-    for each, draws in zip(EACH_ENGINE.args[1], (10, 3, 3), strict=True)
+    for each, draws in zip(EACH_ENGINE.args[1], (10, 3, 3, 3), strict=True)
 ]
 
 

@@ -230,7 +230,7 @@ def grown_of_persons(drawn, kind):
     ("load", "number"),
     [
         pytest.param(each.values[0], number, id=each.id, marks=each.marks)
-        for each, number in zip(EACH_ENGINE.args[1], (40, 25, 4), strict=True)
+        for each, number in zip(EACH_ENGINE.args[1], (40, 25, 4, 4), strict=True)
     ],
 )
 def test_expressions_drawn_at_random_give_what_the_reference_says_and_fail_on_no_row(load, number, request):
@@ -265,7 +265,7 @@ def neighbours_of(drawn, relation, table):
 #: How often columns are drawn, and pairs of tables for each.
 TRIED = [
     pytest.param(each.values[0], draws, 100, id=each.id, marks=each.marks)
-    for each, draws in zip(EACH_ENGINE.args[1], (len(TAKEN) // 3 + 1, 2, 1), strict=True)
+    for each, draws in zip(EACH_ENGINE.args[1], (len(TAKEN) // 3 + 1, 2, 1, 1), strict=True)
 ]
 
 
