@@ -160,7 +160,7 @@ def addresses(world, person):
 
 
 def is_file(window, path):
-    return "attachment" in window.context.request.get(path).headers.get("content-disposition", "")
+    return "attachment" in window.context.request.get(path, max_retries=2).headers.get("content-disposition", "")
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from functools import cache
 
 import pytest
 from django.urls import reverse
+from sqlglot import exp
 
 from releases import checks, services
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.tables import catalogue, connection, query
+from releases.engine.tables.dialects import column
 from releases.engine.tables.facts import UnreadableTable
 from releases.engine.tables.query import TableCounts, open_table
 from releases.engine.tables.servers import spark
@@ -177,6 +180,20 @@ def test_all_that_a_run_counts_is_of_one_moment(lake, use, release_of, spark_cli
         table.close()
 
 
+def test_a_run_is_not_disturbed_by_another_session_of_its_process(lake, use, spark_clinic, opens_tables):
+    """Spark's program gives what was set aside to the thread's first session, even to one that is closed by then."""
+    location = services.connections.opened(use(), asks_catalogue=False)
+    for is_closed in (False, True):
+        with closing(spark.RemoteSession(spark_clinic.address)) as first:
+            assert type(first._session).getActiveSession() is first._session
+            if is_closed:
+                first._session.client.close()
+            with closing(open_table(location, names={"sex"})) as table:
+                batches = list(table.batches(exp.select(column("sex")).from_(table.relation), []))
+            assert sum(len(each) for (each,) in batches) == len(PATIENTS)
+            assert is_closed or first.names()
+
+
 def test_one_budget_spans_what_the_table_holds_at_different_times(lake, use, release_of, spark_clinic):
     dataset = use()
     before = release_of(dataset)
@@ -281,12 +298,13 @@ def test_a_token_goes_by_tls_to_the_server_that_the_settings_name_and_to_no_othe
     named = services.connections.connection_named("lake")
     assert PASSWORD not in repr(named) + named.shown_address
     session = spark._signed_in(named.url)
+    session.release_session_on_close = False
     builder = session.client._builder
     try:
         assert (builder.token, builder.userId, builder.use_ssl) == (PASSWORD, "reader", True)
         assert builder.endpoint == "lake.example.org:443"
     finally:
-        session.client.close()
+        session.stop()
     monkeypatch.delenv("CONNECTION_LAKE_PASSWORD")
     with pytest.raises(UnreadableTable, match="token that was not found"):
         spark._signed_in(services.connections.connection_named("lake").url)

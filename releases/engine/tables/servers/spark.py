@@ -183,7 +183,9 @@ class RemoteTable(RemoteSession):
     def set_aside(self) -> None:
         """Read the columns, once for all that is counted. In Spark they are kept until the session ends."""
         chosen = exp.select(*map(column, self.columns)).from_(named_in_spark(self._name))
-        self._session.sql(self.dialect.sql(chosen)).localCheckpoint().createOrReplaceTempView(_KEPT)
+        with _as_active(self._session):
+            kept = self._session.sql(self.dialect.sql(chosen)).localCheckpoint()
+        kept.createOrReplaceTempView(_KEPT)
 
 
 def _signed_in(url: str) -> Remote:
@@ -211,6 +213,19 @@ def _signed_in(url: str) -> Remote:
     session = Remote.builder.channelBuilder(to).create()
     session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES, max_backoff=_LONGEST_PAUSE)])
     return session
+
+
+@contextmanager
+def _as_active(session: Remote) -> Iterator[None]:
+    """Spark's program takes what was set aside for that of the thread's active session. This is the first one that was
+    opened, be it closed or of another server, and no method changes it."""
+    active = type(session)._active_session
+    before = getattr(active, "session", None)
+    active.session = session
+    try:
+        yield
+    finally:
+        active.session = before
 
 
 def _options(url: str) -> dict[str, str]:
