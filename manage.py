@@ -36,6 +36,7 @@ WANTED = {
         "python_calamine",
         "pyreadstat",
         "tzdata",
+        "xlsxwriter",
         "yaml",
     ],
     "test": [

@@ -53,6 +53,7 @@ from releases.publication.receipt import receipt_of, rows_of_one, synthetic_besi
 from releases.publication.region_maps import BOUNDARIES, boundaries_of, read_maps
 from releases.publication.spreadsheets import begins_a_formula
 from releases.publication.trust_map import TRUST_MAP, quality_of, trust_csv, trust_of
+from releases.publication.workbook import WORKBOOK, workbook_of
 from releases.questions.base import kind_of
 from releases.schema.descriptions import described, notes_of
 from releases.storage.private_files import FILE, FOLDER, private_folder, sync
@@ -94,7 +95,7 @@ def write(folder: Path, *, release: Release, made: MadeRelease) -> dict[str, Any
         _write_table(folder, SYNTHETIC, synthetic, metadata)
     (folder / RECEIPT).write_text(json.dumps(receipt, indent=2, ensure_ascii=False) + "\n")
     result = _outcome(folder, receipt, {}, release)
-    for name, content in _to_read(folder, result, has_synthetic_rows=synthetic is not None).items():
+    for name, content in _to_read(folder, result, answers, has_synthetic_rows=synthetic is not None).items():
         (folder / name).write_bytes(content)
     sizes: dict[str, int] = {}
     for path in sorted(folder.iterdir()):
@@ -108,12 +109,16 @@ def write(folder: Path, *, release: Release, made: MadeRelease) -> dict[str, Any
     return result | {"files": sizes}
 
 
-def _to_read(folder: Path, result: Mapping[str, Any], *, has_synthetic_rows: bool) -> dict[str, bytes]:
-    """The report and the notebook by their names. A release is published without them rather than lost with them."""
+def _to_read(
+    folder: Path, result: Mapping[str, Any], answers: pa.Table, *, has_synthetic_rows: bool
+) -> dict[str, bytes]:
+    """The report, the notebook and the workbook by their names. A release is published without them rather than lost
+    with them."""
     try:
         said = report.report_of(result, reader(folder), digest=sha256_of(folder / RECEIPT), maps=read_maps(folder))
         notebook = notebook_of(said, has_synthetic_rows=has_synthetic_rows).encode()
-        return {NOTEBOOK: notebook, **report.files_of(said)}
+        workbook = workbook_of(answers, said)
+        return {NOTEBOOK: notebook, **({WORKBOOK: workbook} if workbook else {}), **report.files_of(said)}
     except Exception:
         _logger.exception("no report was drawn; the release is published without it")
         return {}

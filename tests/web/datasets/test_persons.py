@@ -8,6 +8,7 @@ import zipfile
 import numpy as np
 import pytest
 from django.urls import reverse
+from python_calamine import CalamineWorkbook
 
 from releases import services
 from releases.engine.accounting.filters import Policy
@@ -137,7 +138,11 @@ def files_in(archive):
     """What the files of a release say to people."""
     with zipfile.ZipFile(io.BytesIO(archive)) as files:
         names = [name for name in files.namelist() if not name.endswith(("pdf", "parquet"))]
+        (workbook,) = (name for name in names if name.endswith("xlsx"))
+        names.remove(workbook)
+        about = CalamineWorkbook.from_filelike(io.BytesIO(files.read(workbook))).get_sheet_by_name("About")
         texts = {name.rpartition("/")[2]: files.read(name).decode() for name in names}
+    yield "workbook", read(" ".join(str(text) for row in about.to_python() for text in row))
     cells = json.loads(texts.pop("notebook.ipynb"))["cells"]
     yield "notebook", read(" ".join("".join(each["source"]) for each in cells if each["cell_type"] == "markdown"))
     yield "report", said_by(texts.pop("report.html"))

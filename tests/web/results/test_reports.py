@@ -4,15 +4,19 @@ import csv
 import re
 import subprocess
 import zipfile
+from dataclasses import replace
 from io import BytesIO
 
 import nbclient
 import nbformat
+import pyarrow as pa
 import pytest
+from python_calamine import CalamineWorkbook
 
 from releases.display.charts.answers import marginal_bars
 from releases.publication import drawing, files, report
 from releases.publication.files import folder_of
+from releases.publication.workbook import workbook_of
 from tests.web.pages import link
 
 HOSTILE = '<script>alert("x")</script>'
@@ -72,18 +76,23 @@ def test_a_report_has_the_share_of_each_count_of_a_whole_table(run, archive):
         assert all(re.fullmatch("[0-9,]+", number) for number in numbers), numbers
 
 
+@pytest.fixture
+def said():
+    """A report of nothing but hostile text."""
+    texts = dict.fromkeys(("title", "dataset", "about", "headline", "bound", "counted", "more", "citation"), HOSTILE)
+    listed = {"facts": ((HOSTILE, HOSTILE),), "rules": (HOSTILE,), "limits": (HOSTILE,)}
+    return report.Report(**texts, **listed, date="2026-01-31", tables=())
+
+
 @pytest.mark.draws
-def test_a_label_is_text_and_never_markup():
+def test_a_label_is_text_and_never_markup(said):
     rows = [{"label": each, "estimate": 1.0, "lower": 0.0, "upper": 2.0} for each in (HOSTILE, "#let x = 1", "*b* $y$")]
     drawn = {"chart": marginal_bars(rows, title=HOSTILE), "rows": tuple((each["label"], "1") for each in rows)}
     table = report.ReportTable(title=HOSTILE, is_measured=False, heads=("Of", "Released"), more="", **drawn)
-    said = dict.fromkeys(("title", "dataset", "about", "headline", "bound", "counted", "more", "citation"), HOSTILE)
-    listed = {"facts": ((HOSTILE, HOSTILE),), "rules": (HOSTILE,), "limits": (HOSTILE,)}
-    whole = report.Report(**said, **listed, date="2026-01-31", tables=(table,))
-    files = report.files_of(whole)
+    files = report.files_of(replace(said, tables=(table,)))
     page = files[report.HTML].decode()
     assert "<script" not in page
-    assert page.count("&lt;script&gt;") > len(said)
+    assert page.count("&lt;script&gt;") > 8
     assert len(files[drawing.PDF]) > 5000
 
 
@@ -110,3 +119,35 @@ def test_the_notebook_runs_in_the_unpacked_archive_and_draws_a_chart_of_every_qu
     charts_drawn = [each for each in outputs if "image/png" in each.get("data", {})]
     titles = {row["query"] for row in csv.DictReader((path.parent / "answers.csv").open())}
     assert len(charts_drawn) == len(titles) > 1
+
+
+def test_the_workbook_holds_the_answers_as_numbers_and_says_how_close_they_are_and_how_to_cite_them(run, archive):
+    release = run(mechanism="laplace-histogram")
+    with archive(release) as opened:
+        (name,) = (name for name in opened.namelist() if name.endswith(".xlsx"))
+        book = CalamineWorkbook.from_filelike(BytesIO(opened.read(name)))
+    head, *rows = book.get_sheet_by_name("Answers").to_python()
+    written = list(csv.DictReader((folder_of(release) / "answers.csv").open()))
+    assert len(rows) == len(written) > 1
+    for row, line in zip(rows, written, strict=True):
+        found = dict(zip(head, row, strict=True))
+        for each in ("estimate", "lower", "upper"):
+            assert found.pop(each) == float(line.pop(each))
+        assert {name: str(value or "") for name, value in found.items()} == line
+    about = dict(book.get_sheet_by_name("About").to_python())
+    assert about["How close"] == release.result["receipt"]["bound"]["sentence"]
+    assert release.title in about["How to cite"]
+
+
+def test_no_text_of_a_workbook_is_a_formula_or_a_link_and_a_long_one_is_not_made(said):
+    texts = ["=1+1", "http://127.0.0.1/", "007", "{=SUM(A1)}"]
+    answers = pa.table({"query": texts, "estimate": [1.5, 0.0, -2.0, float("nan")]})
+    written = workbook_of(answers, said)
+    with zipfile.ZipFile(BytesIO(written)) as parts:
+        sheet = parts.read("xl/worksheets/sheet1.xml").decode()
+        assert not any("rels" in name and "sheet1" in name for name in parts.namelist())
+    assert "<f>" not in sheet
+    _, *rows = CalamineWorkbook.from_filelike(BytesIO(written)).get_sheet_by_name("Answers").to_python()
+    assert rows == [["=1+1", 1.5], ["http://127.0.0.1/", 0.0], ["007", -2.0], ["{=SUM(A1)}", ""]]
+    assert workbook_of(answers, said) == written
+    assert workbook_of(pa.table({"query": pa.nulls(500_001, pa.string())}), said) is None
