@@ -62,6 +62,7 @@ def _about(said: Report) -> Iterable[tuple[str, str]]:
     yield "Counted", said.counted
     yield from said.facts
     yield from (("Limit", text) for text in said.limits)
+    yield from (("Rule", text) for text in said.rules)
     yield "How to cite", said.citation
 
 
