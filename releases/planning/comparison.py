@@ -3,7 +3,7 @@ inputs only."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -20,7 +20,7 @@ from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP, deci
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import EngineError, Unpriceable
 from releases.engine.estimation.components import Counting
-from releases.engine.mechanisms.base import OWN_ROWS, ROWS, Mechanism, Option, Plan, mechanism
+from releases.engine.mechanisms.base import OWN, OWN_ROWS, ROWS, SAME, Mechanism, Option, Plan, mechanism
 from releases.engine.workload.queries import Workload
 from releases.engine.workload.questions import Question, universe_asked, valued_columns, weight_of
 from releases.ledger import ledger, refusals
@@ -153,6 +153,11 @@ class ComparedPlan:
         return f"every table only of {many} that fit all columns asked about"
 
     @property
+    def rows_counted_in_full(self) -> str:
+        """The same in sentences, and what it means for synthetic rows; empty where that is."""
+        return rows_counted_in_words(self.plan) if self.rows_counted else ""
+
+    @property
     def wants_rows(self) -> bool:
         """Whether a guess at the rows would give a bound before the release, as of a mean."""
         options = {option.name for option in self.mechanism.options}
@@ -240,6 +245,32 @@ class ComparedPlan:
     @property
     def seconds(self) -> str:
         return usual_limit(run_seconds(self.plan))
+
+
+def _in_details(word: str) -> str:
+    return f"set “{OWN_ROWS.label}” to “{word}” in the details of the method"
+
+
+def rows_counted_in_words(plan: Plan, *, by_choosing: Callable[[str], str] = _in_details) -> str:
+    """Which rows the tables of a plan count, where each of them counts its own or all count the same fewer ones; what
+    that means for synthetic rows, and how to have it otherwise. Empty where the rules of columns decide nothing.
+
+    Args:
+        by_choosing: what to do to choose a word of the option.
+    """
+    many = plan.schema.counted.many
+    if not _rules_differ(plan.workload):
+        return ""
+    if plan.workload.universe.own_rows:
+        return (
+            f"Each table counts all {many} that fit its own columns, so totals may differ. This release makes no "
+            f"synthetic rows. To have them, {by_choosing(SAME)}: then every table counts only {many} that fit all "
+            "columns asked about."
+        )
+    said = f"Every table counts only {many} that fit all columns asked about."
+    if OWN_ROWS not in mechanism(plan.mechanism).options:
+        return said
+    return f"{said} To count in each table all {many} that fit its own columns, {by_choosing(OWN)}."
 
 
 def run_seconds(plan: Plan) -> float:

@@ -44,7 +44,7 @@ from releases.models import (
     Role,
     WorkloadVersion,
 )
-from releases.planning.comparison import first_delta
+from releases.planning.comparison import first_delta, rows_counted_in_words
 from releases.publication import archive, files
 from releases.publication.dictionary import DICTIONARY
 from releases.publication.readme import README, path_of
@@ -211,6 +211,8 @@ class Command(BaseCommand):
         write_out(release, options["out"])
         assert release.result is not None
         self.stdout.write(release.result["receipt"]["bound"]["sentence"])
+        if said := rows_counted_in_words(plan, by_choosing="use --option rows_counted={}".format):
+            self.stdout.write(said)
         self.stdout.write(
             f"Wrote {', '.join(sorted(path.name for path in options['out'].iterdir()))} to {options['out']}"
         )

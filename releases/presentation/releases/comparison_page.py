@@ -228,12 +228,12 @@ def _recommended(
     other = recommendation.recommended(rows, for_rows=not for_rows)
     is_other = other is not None and other is not row
     method = shown[row.mechanism.name]
-    notes = [*method.bound_notes, *method.leaves_notes]
-    if row.rows_counted and not row.plan.workload.universe.own_rows:
-        notes.append(Note(text=row.rows_counted))
+    notes = [each for each in (*method.bound_notes, *method.leaves_notes) if each.kind != "muted"]
+    if row.rows_counted:
+        notes.append(Note(text=row.rows_counted_in_full, kind=""))
     return Recommended(
         method=method,
-        notes=tuple(each for each in notes if each.kind != "muted"),
+        notes=tuple(notes),
         why=recommendation.why(row, rows, for_rows=for_rows),
         within=recommendation.within(row),
         leaves=f"Leaves {row.leaves.share} of the budget: {row.leaves.more_text}. {row.leaves.closes}".strip()
@@ -284,17 +284,16 @@ def _bound_notes(row: ComparedPlan) -> Iterator[Note]:
     if row.is_unproved:
         yield Note(text=row.proof)
     if row.plan.workload.universe.own_rows:
-        yield Note(text=row.rows_counted)
+        yield Note(text=f"{row.rows_counted}; no synthetic rows")
     if row.says_little:
         yield Note(text=row.says_little, kind="little")
 
 
 def _option(field: OptionField) -> OptionShown:
-    name = field.option.name
     return OptionShown(
         id=field.id,
         name=field.name,
-        label=name[:1].upper() + name[1:],
+        label=field.option.label,
         help=field.option.help,
         value=field.value,
         problem=field.problem,
