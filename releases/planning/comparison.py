@@ -3,7 +3,7 @@ inputs only."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -20,7 +20,7 @@ from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP, deci
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import EngineError, Unpriceable
 from releases.engine.estimation.components import Counting
-from releases.engine.mechanisms.base import OWN, OWN_ROWS, ROWS, SAME, Mechanism, Option, Plan, mechanism
+from releases.engine.mechanisms.base import OWN_ROWS, ROWS, SAME, Mechanism, Option, Plan, mechanism
 from releases.engine.workload.queries import Workload
 from releases.engine.workload.questions import Question, universe_asked, valued_columns, weight_of
 from releases.ledger import ledger, refusals
@@ -247,30 +247,22 @@ class ComparedPlan:
         return usual_limit(run_seconds(self.plan))
 
 
-def _in_details(word: str) -> str:
-    return f"set “{OWN_ROWS.label}” to “{word}” in the details of the method"
-
-
-def rows_counted_in_words(plan: Plan, *, by_choosing: Callable[[str], str] = _in_details) -> str:
-    """Which rows the tables of a plan count, where each of them counts its own or all count the same fewer ones; what
-    that means for synthetic rows, and how to have it otherwise. Empty where the rules of columns decide nothing.
+def rows_counted_in_words(plan: Plan, *, same: str = f"“{OWN_ROWS.label}” is “{SAME}”") -> str:
+    """Which rows the tables of a plan count, where each of them counts its own or all count the same fewer ones; and
+    where that makes no synthetic rows, how to have them. Empty where the rules of columns decide nothing.
 
     Args:
-        by_choosing: what to do to choose a word of the option.
+        same: that it is chosen that all count the same.
     """
-    many = plan.schema.counted.many
+    counted = plan.schema.counted
     if not _rules_differ(plan.workload):
         return ""
-    if plan.workload.universe.own_rows:
-        return (
-            f"Each table counts all {many} that fit its own columns, so totals may differ. This release makes no "
-            f"synthetic rows. To have them, {by_choosing(SAME)}: then every table counts only {many} that fit all "
-            "columns asked about."
-        )
-    said = f"Every table counts only {many} that fit all columns asked about."
-    if OWN_ROWS not in mechanism(plan.mechanism).options:
-        return said
-    return f"{said} To count in each table all {many} that fit its own columns, {by_choosing(OWN)}."
+    if not plan.workload.universe.own_rows:
+        return f"Only {counted.many} that fit all columns asked about count."
+    return (
+        f"Each table counts every {counted.one} that fits its columns. Totals may differ. There are no synthetic rows "
+        f"unless {same}."
+    )
 
 
 def run_seconds(plan: Plan) -> float:

@@ -59,10 +59,11 @@ def why(row: ComparedPlan, rows: Sequence[ComparedPlan], *, for_rows: bool) -> s
     ):
         return "It is the first of the methods that can answer this."
     if not proved:
-        and_rows = " and keeps all rows that fit a table's own columns" if is_own else ""
+        and_rows = " and loses no rows for another column" if is_own else ""
         return f"No other method that can answer this has a proved error bound{and_rows}."
-    of_which = " that keep all rows that fit a table's own columns" if is_own else ""
-    return f"Of the {len(proved) + 1} methods with a proved error bound{of_which}, it has the smallest."
+    if is_own:
+        return f"Of the {len(proved) + 1} proved methods that lose no rows, its bound is the smallest."
+    return f"Of the {len(proved) + 1} methods with a proved error bound, it has the smallest."
 
 
 def within(row: ComparedPlan) -> str:

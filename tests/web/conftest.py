@@ -214,7 +214,7 @@ def make_declared(make_dataset):
 
 @pytest.fixture
 def make_draft(alice):
-    """A draft ready to be confirmed, of some questions or, with synthetic rows, of every table of one or two columns."""
+    """A draft to be confirmed, of some questions or, with synthetic rows, of every table of one or two columns."""
 
     def make(dataset, *queries, epsilon="1", mechanism="laplace-queries", title="", **choice):
         workload = {"version": 1, "queries": list(queries)} if queries else WORKLOAD

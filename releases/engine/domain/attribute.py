@@ -340,6 +340,16 @@ class Attribute:
             ranges = (f"[{plain(low)}, {plain(high)}{']' if i == last else ')'}" for i, (low, high) in numbered)
         return (*ranges, *others)
 
+    def of_columns(self, names: Mapping[str, str]) -> Attribute:
+        """The same column of a table that calls its columns otherwise. One with a formula keeps its own name.
+
+        Args:
+            names: by the name that the declaration has, the other one.
+        """
+        if self.formula is not None:
+            return replace(self, formula=self.formula.of_columns(names))
+        return replace(self, name=names.get(self.name, self.name))
+
     def to_json(self) -> dict[str, Any]:
         described: dict[str, Any] = {"name": self.name, "type": self.kind.value}
         if self.dates is not None:

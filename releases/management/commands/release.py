@@ -211,7 +211,7 @@ class Command(BaseCommand):
         write_out(release, options["out"])
         assert release.result is not None
         self.stdout.write(release.result["receipt"]["bound"]["sentence"])
-        if said := rows_counted_in_words(plan, by_choosing="use --option rows_counted={}".format):
+        if said := rows_counted_in_words(plan, same="--option rows_counted=same is given"):
             self.stdout.write(said)
         self.stdout.write(
             f"Wrote {', '.join(sorted(path.name for path in options['out'].iterdir()))} to {options['out']}"

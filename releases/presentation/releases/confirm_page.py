@@ -24,7 +24,7 @@ class ConfirmPage:
         sentence: its accuracy; `formula`, `formula_source`: of the bound, if there is one.
         charge: what is booked, to the last digit; empty where `cost` is that already.
         synthetic_rows: how many there will be; empty where none are made.
-        rows_counted: which rows its tables count, and why no synthetic rows are made of them; empty where all are alike.
+        rows_counted: which rows its tables count, where not all count the same, and that no synthetic rows are made.
         leaves, leaves_note: what is left of the budget after it; empty where it does not fit.
         useful_from: from how many rows the bound says something; empty where that is known or cannot be told.
         says_little: why the bound is of little use; empty where it is of use.
@@ -93,7 +93,7 @@ def confirm_page(
         charge=row.charge,
         takes=f"{row.seconds}, {row.memory}",
         synthetic_rows=row.synthetic_rows,
-        rows_counted=row.rows_counted_in_full,
+        rows_counted=row.rows_counted_in_full if plan.schema.universe.own_rows else "",
         leaves=row.leaves.share if row.leaves else "",
         leaves_note=_note(row.leaves) if row.leaves else "",
         useful_from=f"{row.margin}: {row.useful_from}." if row.useful_from else "",

@@ -153,7 +153,7 @@ def _suggest(release: Release) -> None:
 
 
 def _is_for_rows(request: HttpRequest) -> bool:
-    return CompareLinkForm(request.GET).given["want"] == Want.ROWS
+    return bool(CompareLinkForm(request.GET).given["want"] == Want.ROWS)
 
 
 def _checked_choice(request: HttpRequest, release: Release, form: CompareForm, options: OptionsForm) -> HttpResponse:
