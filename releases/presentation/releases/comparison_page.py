@@ -240,9 +240,7 @@ def _recommended(
         if row.leaves
         else "",
         other=f"?want={Want.TABLE if for_rows else Want.ROWS}" if is_other else "",
-        other_text="Recommend one for the answers"
-        if for_rows
-        else "Recommend one for synthetic rows",
+        other_text="Recommend one for the answers" if for_rows else "Recommend one for synthetic rows",
     )
 
 
