@@ -10,10 +10,13 @@ from releases.engine.domain.counted import Counted
 from releases.engine.mechanisms.base import Plan
 from releases.ledger.capacity import Fits
 from releases.models import Budget, Release
-from releases.planning.comparison import ComparedPlan
+from releases.planning.comparison import ComparedPlan, rows_counted_in_words
 from releases.planning.leaves import Leaves, room_after
 from releases.presentation.releases.column_check import ColumnCheck
 from releases.services.releases import plan_digest
+
+#: How synthetic rows are chosen.
+_SAME = "“Rows counted” is set to “same” under Details on the page before"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,7 +96,7 @@ def confirm_page(
         charge=row.charge,
         takes=f"{row.seconds}, {row.memory}",
         synthetic_rows=row.synthetic_rows,
-        rows_counted=row.rows_counted_in_full if plan.schema.universe.own_rows else "",
+        rows_counted=rows_counted_in_words(plan, same=_SAME) if plan.schema.universe.own_rows else "",
         leaves=row.leaves.share if row.leaves else "",
         leaves_note=_note(row.leaves) if row.leaves else "",
         useful_from=f"{row.margin}: {row.useful_from}." if row.useful_from else "",
