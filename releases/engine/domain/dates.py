@@ -74,7 +74,7 @@ class Dates:
                 edges = ", ".join(map(str, (*self.starts, self.last)))
                 raise InvalidInput("edges", edges, "must rise: each date after the one before")
         elif self.starts:
-            raise InvalidInput("edges", len(self.starts), 'belong to bins by "edges"')
+            raise InvalidInput("edges", len(self.starts), "cannot be given with bins by another unit")
         if self.last < self.first:
             raise InvalidInput("last", str(self.last), f"must not be before the first date, {self.first}")
         if self.by is By.HOUR and not self.has_time:
