@@ -131,7 +131,9 @@ class Attribute:
 
     def _check_categories(self) -> None:
         if self.edges:
-            raise InvalidInput("edges", len(self.edges), "cannot be declared of a categorical column: it has categories")
+            raise InvalidInput(
+                "edges", len(self.edges), "cannot be declared of a categorical column: it has categories"
+            )
         if self.decimals not in (-1, 0):
             raise InvalidInput("decimals", self.decimals, "cannot be declared of a categorical column")
         object.__setattr__(self, "decimals", 0)
@@ -177,7 +179,9 @@ class Attribute:
 
     def _check_edges(self) -> None:
         if self.categories:
-            raise InvalidInput("categories", len(self.categories), "cannot be declared of a column of numbers: it has edges")
+            raise InvalidInput(
+                "categories", len(self.categories), "cannot be declared of a column of numbers: it has edges"
+            )
         if not 2 <= len(self.edges) <= MAX_BINS + 1:
             raise InvalidInput("edges", len(self.edges), f"must be 2 to {MAX_BINS + 1:,} in number")
         if self.missing_as == DROP:
