@@ -838,7 +838,7 @@ learned-from-other-rows-taken-over in releases/schema/taken_columns.py
 one-of-several-columns-guessed in releases/schema/similar_names.py
   -for names, others in found if len(names) == len(others) == 1
   +for names, others in found
-  tests/web/datasets/test_similar_names.py::test_of_several_names_that_are_written_alike_none_is_paired_and_all_are_named
+  tests/web/datasets/test_take_over.py::test_of_several_names_that_are_written_alike_none_is_paired_and_all_are_named
 columns-taken-for-others-unasked in releases/services/taking_over.py
   -        if similar.get(name) != own:
   +        if name not in similar:
