@@ -282,7 +282,7 @@ def _bound_notes(row: ComparedPlan) -> Iterator[Note]:
     if row.is_unproved:
         yield Note(text=row.proof)
     if row.plan.workload.universe.own_rows:
-        yield Note(text=f"{row.rows_counted}; no synthetic rows")
+        yield Note(text=f"all {row.counted.many} of each table, no synthetic rows")
     if row.says_little:
         yield Note(text=row.says_little, kind="little")
 
