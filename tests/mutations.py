@@ -186,6 +186,10 @@ other-texts-in-no-bin-of-a-level in releases/engine/domain/levels.py
   -for text in (None, _ANY_OTHER, *known)
   +for text in (None, *known)
   tests/engine/tables/test_levels.py::test_the_bins_of_a_hierarchy_that_occur_in_a_table_of_all_texts_are_its_ways
+texts-that-only-begin-alike-in-no-bin in releases/engine/domain/levels.py
+  -if self._first is not None and len(known) <= self._first:
+  +if self._first is not None and len(known) < self._first:
+  tests/engine/tables/test_levels.py::test_the_bins_of_a_hierarchy_that_occur_in_a_table_of_all_texts_are_its_ways
 rows-keep-what-contradicts-their-level in releases/engine/estimation/possible_rows.py
   -    for each in levels:
   -        _fit_levels(
@@ -693,6 +697,10 @@ a-person-s-rows-are-left-out-before-they-are-bounded in releases/engine/tables/q
   +        if self.universe.may_drop:
   +            counted
   tests/engine/tables/test_contract.py::test_tables_that_count_rows_of_their_own_count_them_as_the_reference_says[duckdb]
+tables-lose-rows-for-the-rules-of-others in releases/engine/mechanisms/queries.py
+  -return options[TOGETHER.name] != "yes" and options[ROWS.name] is None
+  +return options[TOGETHER.name] == "no" and options[ROWS.name] is None
+  tests/engine/workload/test_own_rows.py::test_tables_count_rows_of_their_own_unless_something_chosen_puts_them_together
 a-row-that-comes-into-a-table-moves-nothing-more in releases/engine/workload/queries.py
   -size + self._may_drop(name) for name, size
   +size for name, size
@@ -824,9 +832,17 @@ kept-columns-of-anybody in releases/views/datasets/columns.py
   +KeptColumns.objects.filter(dataset=dataset).first()
   tests/web/datasets/test_kept_columns.py::test_people_who_share_a_table_keep_what_is_theirs_and_hear_of_each_other
 learned-from-other-rows-taken-over in releases/schema/taken_columns.py
-  -taken={name: each for name, each in fitting.items() if name not in learned}
-  +taken=fitting
+  -[each.of_columns(names) for name, each in fitting.items() if name not in learned]
+  +[each.of_columns(names) for name, each in fitting.items()]
   tests/web/datasets/test_take_over.py::test_what_a_release_learned_from_the_other_table_s_rows_is_not_taken_and_that_is_said
+one-of-several-columns-guessed in releases/schema/similar_names.py
+  -for names, others in found if len(names) == len(others) == 1
+  +for names, others in found
+  tests/web/datasets/test_take_over.py::test_of_several_names_that_are_written_alike_none_is_paired_and_all_are_named
+columns-taken-for-others-unasked in releases/services/taking_over.py
+  -        if similar.get(name) != own:
+  +        if name not in similar:
+  tests/web/datasets/test_take_over.py::test_what_is_not_confirmed_is_not_taken_nor_what_is_made_of_it
 taken-over-from-anybody-s-table in releases/models/datasets.py
   -self.visible_to(person).filter(nearby).exclude(declared=None)
   +self.filter(nearby | Q(pk__isnull=False)).exclude(declared=None)

@@ -99,6 +99,13 @@ def test_no_stub_and_no_inexact_noise_stands_in_the_product(word):
         assert word not in path.read_text(), path
 
 
+def test_no_sentence_goes_on_directly_behind_a_file_for_there_is_white_space_at_its_end():
+    """“on 1 May 2026 .”: a tag of `releases/templatetags/pages.py` shows the same without it."""
+    goes_on = re.compile(r"{% include [^%]*%}(?:{%[^%]*%})*[.,;:)”?!]")
+    found = [f"{path.name}: {each[0]}" for path in TEMPLATES for each in goes_on.finditer(path.read_text())]
+    assert found == []
+
+
 def test_templates_lie_in_rooms_of_few_files_named_as_the_rooms_of_the_views():
     rooms = {path.name for path in (ROOT / "releases" / "views").iterdir() if path.is_dir()} - {"__pycache__", "common"}
     # Of workloads and collections the views are in the room of releases; the last three hold pages of libraries, and

@@ -298,7 +298,8 @@ class ColumnForm(forms.Form):
         if not given["name"]:
             raise InvalidInput("name", None, "must be typed: what the new column is called")
         if given.get("missing_codes"):
-            raise InvalidInput("missing", given["missing_codes"], "belong to the columns that the formula reads")
+            rule = "cannot be declared here: declare missing codes of the columns that the formula reads"
+            raise InvalidInput("missing", given["missing_codes"], rule)
         formula: str = given.get("formula", "")
         if not formula:
             raise InvalidInput("formula", None, "must say what the column is made from")

@@ -87,7 +87,7 @@ class CompareForm(ChoiceForm):
     population = population_field()
     error = TypedTextField(
         label="Or the largest error",
-        help_text="You accept it; the epsilon for it is worked out.",
+        help_text="Its epsilon is worked out.",
         widget=forms.TextInput(attrs={"inputmode": "decimal", "placeholder": "such as 50"}),
     )
     mechanism = TypedTextField(widget=forms.HiddenInput)

@@ -20,7 +20,7 @@ from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP, deci
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import EngineError, Unpriceable
 from releases.engine.estimation.components import Counting
-from releases.engine.mechanisms.base import OWN_ROWS, ROWS, Mechanism, Option, Plan, mechanism
+from releases.engine.mechanisms.base import OWN_ROWS, ROWS, SAME, Mechanism, Option, Plan, mechanism
 from releases.engine.workload.queries import Workload
 from releases.engine.workload.questions import Question, universe_asked, valued_columns, weight_of
 from releases.ledger import ledger, refusals
@@ -153,6 +153,11 @@ class ComparedPlan:
         return f"every table only of {many} that fit all columns asked about"
 
     @property
+    def rows_counted_in_full(self) -> str:
+        """The same in sentences, and what it means for synthetic rows; empty where that is."""
+        return rows_counted_in_words(self.plan) if self.rows_counted else ""
+
+    @property
     def wants_rows(self) -> bool:
         """Whether a guess at the rows would give a bound before the release, as of a mean."""
         options = {option.name for option in self.mechanism.options}
@@ -240,6 +245,24 @@ class ComparedPlan:
     @property
     def seconds(self) -> str:
         return usual_limit(run_seconds(self.plan))
+
+
+def rows_counted_in_words(plan: Plan, *, same: str = f"“{OWN_ROWS.label}” is “{SAME}”") -> str:
+    """Which rows the tables of a plan count, where each of them counts its own or all count the same fewer ones; and
+    where that makes no synthetic rows, how to have them. Empty where the rules of columns decide nothing.
+
+    Args:
+        same: that it is chosen that all count the same.
+    """
+    counted = plan.schema.counted
+    if not _rules_differ(plan.workload):
+        return ""
+    if not plan.workload.universe.own_rows:
+        return f"Only {counted.many} that fit all columns asked about count."
+    return (
+        f"Each table counts every {counted.one} that fits its columns. Totals may differ. There are no synthetic rows "
+        f"unless {same}."
+    )
 
 
 def run_seconds(plan: Plan) -> float:

@@ -21,7 +21,14 @@ def recommended(rows: Sequence[ComparedPlan], *, for_rows: bool) -> ComparedPlan
     # What cannot be paid for is recommended only where nothing else is there: it says then why it cannot be chosen.
     candidates = [row for row in can_run if row.can_be_chosen] or can_run
     wanted = [row for row in candidates if row.for_synthetic_rows] if for_rows else []
-    return next(iter(wanted or [row for row in candidates if _is_useful(row)] or candidates), None)
+    useful = [row for row in candidates if _is_useful(row)]
+    own = [] if for_rows else [row for row in useful if _has_own_rows(row)]
+    return next(iter(wanted or own or useful or candidates), None)
+
+
+def _has_own_rows(row: ComparedPlan) -> bool:
+    """None of its tables loses rows for the rule of another one's column."""
+    return row.plan.workload.universe.own_rows
 
 
 def _is_useful(row: ComparedPlan) -> bool:
@@ -41,6 +48,9 @@ def why(row: ComparedPlan, rows: Sequence[ComparedPlan], *, for_rows: bool) -> s
     if row.of_many < min((each.of_many for each in others), default=inf) and not any(each.bound for each in others):
         return "Where there are many rows, its intervals are the narrowest."
     proved = [each for each in others if each.bound is not None and not each.is_unproved and each.unit == row.unit]
+    if is_own := _has_own_rows(row):
+        # What others prove is about counts of fewer rows.
+        proved = [each for each in proved if _has_own_rows(each)]
     if (
         not _is_useful(row)
         or row.bound is None
@@ -49,7 +59,10 @@ def why(row: ComparedPlan, rows: Sequence[ComparedPlan], *, for_rows: bool) -> s
     ):
         return "It is the first of the methods that can answer this."
     if not proved:
-        return "No other method that can answer this has a proved error bound."
+        and_rows = " and loses no rows for another column" if is_own else ""
+        return f"No other method that can answer this has a proved error bound{and_rows}."
+    if is_own:
+        return f"Of the {len(proved) + 1} proved methods that lose no rows, its bound is the smallest."
     return f"Of the {len(proved) + 1} methods with a proved error bound, it has the smallest."
 
 

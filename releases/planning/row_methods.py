@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
+from typing import Any
 
-from releases.engine.mechanisms.base import Plan
+from releases.engine.mechanisms.base import OWN_ROWS, SAME, Plan, mechanisms
 from releases.engine.mechanisms.marginal_fit.mechanism import MarginalFitPlan
 from releases.engine.mechanisms.mixture_fit import MixtureFit, MixtureFitPlan
 from releases.publication.receipt import rows_text
@@ -79,3 +80,18 @@ def recommended(plans: Mapping[str, Plan], *, rows: int | None) -> RowMethod | N
         why=f"Recommended for synthetic rows{known}: the tables you ask about are then mostly noise, which "
         "misleads it less.",
     )
+
+
+def options_for_rows(options: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """A draft's options where it is for synthetic rows: they are made of tables that count the same rows, so methods
+    that would count others count these, unless that was chosen.
+
+    Args:
+        options: by mechanism.
+    """
+    chosen = {name: dict(given) for name, given in options.items()}
+    for name, each in mechanisms().items():
+        if OWN_ROWS in each.options:
+            given = chosen.setdefault(name, {})
+            given[OWN_ROWS.name] = given.get(OWN_ROWS.name) or SAME
+    return chosen

@@ -1,15 +1,19 @@
-"""Declared columns that another table can take: those that it has, or whose formula reads columns that it has."""
+"""Declared columns that another table can take: those that it has, or whose formula reads columns that it has.
+
+A column here may be taken for one there whose name is written in another way, where a person has said so.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.impossible import Combination, of_columns
 from releases.engine.domain.universe import Universe
 from releases.models import Dataset
 from releases.schema.learned import Learned, learned_of
+from releases.schema.similar_names import SimilarNames, similar_names
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -17,7 +21,8 @@ class ColumnsToTake:
     """What of one table's declaration another can take, and what differs.
 
     Attributes:
-        taken: declared there, and here for a column of the same name.
+        taken: declared there, and here for a column of the same name, or of one that is paired with it; by the name
+            here, and as it is called here.
         learned: by name what a release learned from the rows of the other table; it is taken by nobody else, for the
             receipts of this table could not say what it cost.
         lacking: declared there, of columns that are not here.
@@ -30,25 +35,51 @@ class ColumnsToTake:
     undeclared: tuple[str, ...]
 
 
-def columns_to_take(dataset: Dataset, source: Dataset) -> ColumnsToTake:
-    """What a table can take of another's declaration; what it declares already is compared by its name alone."""
+def similar_columns(dataset: Dataset, source: Dataset) -> SimilarNames:
+    """Columns that the other table's declaration or protection names, and this table writes in another way."""
     attributes = source.universe.attributes if source.universe is not None else ()
-    fitting = columns_there(attributes, dataset.columns)
+    named = [each.name for attribute in attributes for each in attribute.reads]
+    id_column = source.budget.privacy_unit.id_column if source.budget is not None else None
+    return similar_names([*named, *([id_column] if id_column is not None else [])], dataset.columns)
+
+
+def columns_to_take(dataset: Dataset, source: Dataset, pairs: Mapping[str, str] | None = None) -> ColumnsToTake:
+    """What a table can take of another's declaration; what it declares already is compared by its name alone.
+
+    Args:
+        pairs: by the name there, that of a column here which is the same one.
+    """
+    names = pairs or {}
+    attributes = source.universe.attributes if source.universe is not None else ()
+    known_there = [*dataset.columns, *names]
+    fitting = columns_there(attributes, known_there)
     said = learned_of(source)
     learned = {name: found for name, each in fitting.items() if (found := _learned_in(each, said)) is not None}
-    known = {*fitting, *(dataset.universe.names if dataset.universe is not None else ())}
+    own = {each.name: each for each in dataset.universe.attributes} if dataset.universe is not None else {}
+    taken = [each.of_columns(names) for name, each in fitting.items() if name not in learned]
+    known = {*(names.get(name, name) for name in fitting), *own}
     return ColumnsToTake(
-        taken={name: each for name, each in fitting.items() if name not in learned},
+        taken={each.name: _with_own_range(each, own.get(each.name)) for each in taken},
         learned=learned,
         lacking=tuple(each.name for each in attributes if each.name not in fitting),
         undeclared=tuple(name for name in dataset.columns if name not in known),
     )
 
 
-def impossible_to_take(dataset: Dataset, source: Dataset, columns: ColumnsToTake) -> list[Combination]:
+def _with_own_range(taken: Attribute, own: Attribute | None) -> Attribute:
+    """With the range of dates that is declared here already: it is another one in each table."""
+    if own is None or own.dates is None or taken.dates is None or not taken.dates.is_like(own.dates):
+        return taken
+    return replace(taken, dates=own.dates)
+
+
+def impossible_to_take(
+    dataset: Dataset, source: Dataset, columns: ColumnsToTake, pairs: Mapping[str, str] | None = None
+) -> list[Combination]:
     """Combinations of columns that a table takes, declared impossible there and not here, in whatever order."""
     own = dataset.universe.impossible if dataset.universe is not None else ()
     there = source.universe.impossible if source.universe is not None else ()
+    there = tuple(each.of_columns(pairs or {}) for each in there)
     known = {_in_no_order(each) for each in own}
     return [each for each in of_columns(there, columns.taken) if _in_no_order(each) not in known]
 

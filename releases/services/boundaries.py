@@ -44,11 +44,16 @@ def remove_boundaries(*, dataset: Dataset, column: str, by: User | None = None) 
         audit_log.record(AuditAction.DECLARE, actor=by, on=dataset, detail=f"no map of {column}")
 
 
-def take_boundaries(*, dataset: Dataset, source: Dataset, columns: Iterable[str]) -> None:
-    """Take another table's maps of some columns that have none here. Called inside a transaction."""
-    own = set(dataset.boundaries.values_list("column", flat=True))
+def take_boundaries(*, dataset: Dataset, source: Dataset, columns: Iterable[str], pairs: Mapping[str, str]) -> None:
+    """Take another table's maps of some columns that have none here. Called inside a transaction.
+
+    Args:
+        columns: by their names here.
+        pairs: by the name there, that of a column that is called otherwise here.
+    """
+    wanted = set(columns) - set(dataset.boundaries.values_list("column", flat=True))
     RegionBoundaries.objects.bulk_create(
-        RegionBoundaries(dataset=dataset, column=each.column, shapes=each.shapes)
-        for each in source.boundaries.filter(column__in=columns)
-        if each.column not in own
+        RegionBoundaries(dataset=dataset, column=pairs.get(each.column, each.column), shapes=each.shapes)
+        for each in source.boundaries.all()
+        if pairs.get(each.column, each.column) in wanted
     )

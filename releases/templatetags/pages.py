@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django import template
 from django.forms import BoundField
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.html import format_html
+from django.utils.safestring import mark_safe
 
 register = template.Library()
 
@@ -24,6 +27,22 @@ _CHIPS |= {
 def state_chip(state: object) -> str:
     """The state of a release or an upload."""
     return format_html('<span class="{}">{}</span>', *_CHIPS.get(str(state), ("chip", f"○ {state}")))
+
+
+@register.simple_tag
+def moment(when: datetime) -> str:
+    """What `shared/_moment.html` shows, for the middle of a sentence: behind a file there is white space."""
+    return _without_end("shared/_moment.html", when)
+
+
+@register.simple_tag
+def day(when: datetime) -> str:
+    """What `shared/_day.html` shows, for the middle of a sentence."""
+    return _without_end("shared/_day.html", when)
+
+
+def _without_end(name: str, when: datetime) -> str:
+    return mark_safe(render_to_string(name, {"when": when}).rstrip())  # noqa: S308  a template has made it
 
 
 @register.simple_tag(takes_context=True)

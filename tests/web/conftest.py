@@ -35,6 +35,8 @@ COLUMNS = [
     {"name": "sex", "type": "categorical", "categories": ["female", "male"]},
 ]
 WORKLOAD = {"version": 1, "queries": [{"marginals": 1}, {"marginals": 2}]}
+#: The rules of both columns drop rows, and no synthetic rows are made of tables that count different ones.
+FOR_ROWS = {"rows_counted": "same"}
 PASSWORD = "correct horse battery staple"
 
 
@@ -212,10 +214,12 @@ def make_declared(make_dataset):
 
 @pytest.fixture
 def make_draft(alice):
-    """A draft ready to be confirmed, of some questions or of every table of one or two columns."""
+    """A draft to be confirmed, of some questions or, with synthetic rows, of every table of one or two columns."""
 
     def make(dataset, *queries, epsilon="1", mechanism="laplace-queries", title="", **choice):
         workload = {"version": 1, "queries": list(queries)} if queries else WORKLOAD
+        if not queries and mechanism in ("laplace-queries", "gaussian-queries"):
+            choice.setdefault("options", FOR_ROWS)
         release = services.releases.draft_release(dataset=dataset, by=alice, title=title)
         services.releases.set_questions(release=release, workload=workload)
         services.releases.set_choice(release=release, epsilon=epsilon, mechanism_name=mechanism, **choice)

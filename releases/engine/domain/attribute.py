@@ -117,9 +117,11 @@ class Attribute:
     def _check_formula(self, formula: Formula) -> None:
         formula.check_gives(self.kind)
         if self.missing:
-            raise InvalidInput("missing", ", ".join(self.missing), "belong to the columns that the formula reads")
+            rule = "cannot be declared here: declare missing codes of the columns that the formula reads"
+            raise InvalidInput("missing", ", ".join(self.missing), rule)
         if self.dates is not None and self.dates.zone:
-            raise InvalidInput("zone", self.dates.zone, "belongs to the columns that the formula reads")
+            rule = "cannot be declared here: declare the time zone of the columns that the formula reads"
+            raise InvalidInput("zone", self.dates.zone, rule)
 
     def _check_state(self, declared: Attribute) -> None:
         needed = (declared.name, AttributeKind.CATEGORICAL, declared.states, OUTSIDE)
@@ -129,9 +131,11 @@ class Attribute:
 
     def _check_categories(self) -> None:
         if self.edges:
-            raise InvalidInput("edges", len(self.edges), "belong to numbers; a categorical column has categories")
+            raise InvalidInput(
+                "edges", len(self.edges), "cannot be declared of a categorical column: it has categories"
+            )
         if self.decimals not in (-1, 0):
-            raise InvalidInput("decimals", self.decimals, "belong to numbers")
+            raise InvalidInput("decimals", self.decimals, "cannot be declared of a categorical column")
         object.__setattr__(self, "decimals", 0)
         if not 1 <= len(self.categories) <= MAX_BINS:
             raise InvalidInput("categories", len(self.categories), f"must be 1 to {MAX_BINS:,} in number")
@@ -175,7 +179,9 @@ class Attribute:
 
     def _check_edges(self) -> None:
         if self.categories:
-            raise InvalidInput("categories", len(self.categories), "belong to a categorical column; a number has edges")
+            raise InvalidInput(
+                "categories", len(self.categories), "cannot be declared of a column of numbers: it has edges"
+            )
         if not 2 <= len(self.edges) <= MAX_BINS + 1:
             raise InvalidInput("edges", len(self.edges), f"must be 2 to {MAX_BINS + 1:,} in number")
         if self.missing_as == DROP:
@@ -340,6 +346,16 @@ class Attribute:
             ranges = (f"[{plain(low)}, {plain(high)}{']' if i == last else ')'}" for i, (low, high) in numbered)
         return (*ranges, *others)
 
+    def of_columns(self, names: Mapping[str, str]) -> Attribute:
+        """The same column of a table that calls its columns otherwise. One with a formula keeps its own name.
+
+        Args:
+            names: by the name that the declaration has, the other one.
+        """
+        if self.formula is not None:
+            return replace(self, formula=self.formula.of_columns(names))
+        return replace(self, name=names.get(self.name, self.name))
+
     def to_json(self) -> dict[str, Any]:
         described: dict[str, Any] = {"name": self.name, "type": self.kind.value}
         if self.dates is not None:
@@ -396,7 +412,7 @@ class Attribute:
                 rule = "has no meaning for dates" if is_of_dates else "is for dates; declare the type date or datetime"
                 raise InvalidInput(field, value[field], rule)
         if "reads" in value and "formula" not in value:
-            raise InvalidInput("reads", value["reads"], "belongs to a formula")
+            raise InvalidInput("reads", value["reads"], "cannot be declared without a formula")
         decimals = value.get("decimals", -1)
         if isinstance(decimals, bool) or not isinstance(decimals, int) or ("decimals" in value and decimals < 0):
             raise InvalidInput("decimals", decimals, "must be a whole number, 0 or more")

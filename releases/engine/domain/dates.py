@@ -7,7 +7,7 @@ where a time zone is declared, one with an offset from UTC is read as what the c
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from enum import StrEnum
 from functools import cached_property
@@ -74,7 +74,7 @@ class Dates:
                 edges = ", ".join(map(str, (*self.starts, self.last)))
                 raise InvalidInput("edges", edges, "must rise: each date after the one before")
         elif self.starts:
-            raise InvalidInput("edges", len(self.starts), 'belong to bins by "edges"')
+            raise InvalidInput("edges", len(self.starts), "cannot be given with bins by another unit")
         if self.last < self.first:
             raise InvalidInput("last", str(self.last), f"must not be before the first date, {self.first}")
         if self.by is By.HOUR and not self.has_time:
@@ -93,6 +93,10 @@ class Dates:
     def size(self) -> int:
         """How many bins there are."""
         return len(self.days) - 1 if self.is_ordered else len(self.labels)
+
+    def is_like(self, other: Dates) -> bool:
+        """Whether the two differ in their range alone: in the bins by edges too, which are part of it."""
+        return self.by is other.by and replace(self, first=other.first, last=other.last, starts=other.starts) == other
 
     @property
     def unit(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -65,16 +65,40 @@ def names_in(text: str) -> tuple[str, ...]:
     Raises:
         InvalidInput: it has a sign that is none of the language.
     """
-    tokens, names = _tokens(text), []
-    for token, after in zip(tokens, [*tokens[1:], None], strict=True):
-        is_function = after is not None and after.text == "("
-        if token.kind == "column":
-            names.append(token.column)
-        elif token.kind == "word" and token.text not in _WORDS and not is_function:
-            names.append(token.text)
+    names = [name for name, _ in _named(text)]
     if len(set(names)) > MAX_COLUMNS_READ:
         raise InvalidInput("formula", f"{len(set(names)):,} columns", f"must be at most {MAX_COLUMNS_READ}")
     return tuple(dict.fromkeys(names))
+
+
+def _named(text: str) -> Iterator[tuple[str, _Token]]:
+    """Each mention of a column: its name, and the token."""
+    tokens = _tokens(text)
+    for token, after in zip(tokens, [*tokens[1:], None], strict=True):
+        is_function = after is not None and after.text == "("
+        if token.kind == "column":
+            yield token.column, token
+        elif token.kind == "word" and token.text not in _WORDS and not is_function:
+            yield token.text, token
+
+
+def with_names(text: str, names: Mapping[str, str]) -> str:
+    """The same formula of columns that are called otherwise.
+
+    Args:
+        names: by the name in the formula, the new one.
+    """
+    pieces, place = list[str](), 0
+    for name, token in _named(text):
+        if name in names:
+            pieces += [text[place : token.start], f"[{names[name].replace(']', ']]')}]"]
+            place = token.start + len(token.text)
+    return "".join([*pieces, text[place:]])
+
+
+def dates_named(text: str) -> tuple[str, ...]:
+    """The dates that a formula names, as it writes them, each once."""
+    return tuple(dict.fromkeys(token.text for token in _tokens(text) if token.kind == "date"))
 
 
 def table_text(table: Mapping[str, str]) -> str:

@@ -10,12 +10,12 @@ of a row. It then gives each person one value, and names columns within these fu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from releases.engine.domain.columns import AttributeKind, FileColumn
-from releases.engine.domain.formula_parser import names_in, shortened, tree_of
+from releases.engine.domain.formula_parser import dates_named, names_in, shortened, tree_of, with_names
 from releases.engine.domain.formula_tree import Node, PerPerson, Type, functions_in
 from releases.engine.errors import InvalidInput
 
@@ -73,6 +73,16 @@ class Formula:
             raise InvalidInput(
                 "formula", self.shown, f"gives a {self.tree.type}; a column of the type {kind} needs a {wanted}"
             )
+
+    def of_columns(self, names: Mapping[str, str]) -> Formula:
+        """The same of columns that are called otherwise: by the name that it reads, the other one."""
+        reads = tuple(replace(each, name=names.get(each.name, each.name)) for each in self.reads)
+        return Formula(text=with_names(self.text, names), reads=reads)
+
+    @property
+    def dates_named(self) -> tuple[str, ...]:
+        """The fixed dates in it, as they are written there."""
+        return dates_named(self.text)
 
     @property
     def shown(self) -> str:

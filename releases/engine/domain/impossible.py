@@ -82,6 +82,10 @@ class Combination:
         others = tuple(named for named in self.bins if named[0] != name)
         return Combination(bins=others).in_words()
 
+    def of_columns(self, names: Mapping[str, str]) -> Combination:
+        """The same of columns that are called otherwise, by their names in it."""
+        return Combination(bins=tuple((names.get(name, name), labels) for name, labels in self.bins))
+
     def to_json(self, attributes: Iterable[Attribute] = ()) -> dict[str, list[str] | str]:
         """By column its bins. In the universe of a plan that leaves out rows without a value, all that are left may be
         named: that is any value.

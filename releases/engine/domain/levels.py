@@ -1,31 +1,42 @@
 """Levels: columns whose bins all follow from one text of a row, such as municipality, district and region.
 
 A column of categories reads one text t of each row, or none where it is missing. A column that is made by
-``recode(that column, {...}, "other")`` looks up the same t. So the bins that a row has in all of them together are one
-of few combinations, here its *ways*, and where each bin of one column goes with a single bin of another, the other is a
-*level* of it. Nothing more has to be declared, and nothing is read off the rows.
+``recode(that column, {...}, "other")`` looks up the same t; one that is made by ``prefix(that column, 2)`` has its
+first characters, and ``recode(prefix(that column, 2), {...}, "other")`` looks these up. So the bins that a row has in
+all of them together are one of few combinations, here its *ways*, and where each bin of one column goes with a single
+bin of another, the other is a *level* of it. Nothing more has to be declared, and nothing is read off the rows.
 
-Proof. Let K be the categories of the column that is read and the keys of all tables, without its missing codes. The
-bins of a row depend on t alone, by comparison with K: they are the same for all t that are not in K. So the missing
-text, each text of K and one text outside of K give all ways. Texts that drop the row in some of the columns give none:
-where all of these columns are asked about, such a row does not count. Other columns may leave out more rows, which
-leaves out ways at most.
+Proof. Say that a column knows its categories, or the keys of its table. Let K be all that some column knows, without
+the missing codes of the column that is read. Without prefixes, the bins of a row depend on t alone, by comparison with
+K: they are the same for all t that are not in K. So the missing text, each text of K and one text outside of K give all
+ways.
+
+With prefixes, let t not be in K, and let p(n) be its first n characters without white space at the end, as
+``tables.derived`` cuts them. Of the columns that know their p(n), let m be the largest n, and c = p(m); if there is no
+such column, t has the bins of any text outside of K. t begins with c and white space up to m characters, for a shorter
+t would be c, which is in K. Let r be c, spaces up to m characters, and a sign that nobody knows. For each n up to m, r
+has the p(n) of t. For each larger n, that of r has the sign, so no column knows it, and none knows that of t. No column
+knows r or t as a whole, and neither is a missing code. So r has the bins of t, and all ways are those of the missing
+text, the texts of K, the sign alone, and an r for each column with a prefix and each c that it knows.
+
+Texts that drop the row in some of the columns give no way: where all of these columns are asked about, such a row does
+not count. Other columns may leave out more rows, which leaves out ways at most.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
 from releases.engine.domain.attribute import DROP, Attribute
 from releases.engine.domain.columns import AttributeKind, FileColumn
-from releases.engine.domain.formula_tree import Read, Recode
+from releases.engine.domain.formula_tree import Call, Constant, Node, Read, Recode
 from releases.engine.domain.impossible import Bins, Combination, possible_row
 
-#: A text that is in no table and no declaration: keys and categories are printable.
-_ANY_OTHER = "\n"
+#: A text that is in no table and no declaration, and no space: keys, categories and missing codes are printable.
+_ANY_OTHER = "\x01"
 _DROPPED = -1
 
 
@@ -110,16 +121,35 @@ def _source(attribute: Attribute) -> FileColumn | None:
     """The column of the table whose text alone decides the bin; None where no such text does."""
     if attribute.state_of is not None or attribute.kind is not AttributeKind.CATEGORICAL:
         return None
-    if attribute.formula is not None and not _looks_up(attribute):
+    if attribute.formula is not None and _Lookup.of(attribute.formula.tree) is None:
         return None
     (source,) = attribute.reads
     # The text of a column of numbers can be missing by its value.
     return source if source.kind is AttributeKind.CATEGORICAL else None
 
 
-def _looks_up(attribute: Attribute) -> bool:
-    tree = attribute.formula.tree if attribute.formula is not None else None
-    return isinstance(tree, Recode) and isinstance(tree.of, Read)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Lookup:
+    """What a formula makes of one text.
+
+    Attributes:
+        first: how many of its characters are taken; None for all of them.
+        recode: where they are looked up; None where they are left as they are.
+    """
+
+    first: int | None
+    recode: Recode | None
+
+    @staticmethod
+    def of(tree: Node) -> _Lookup | None:
+        """None where the formula makes something else."""
+        recode = tree if isinstance(tree, Recode) else None
+        text, first = recode.of if recode is not None else tree, None
+        if isinstance(text, Call) and text.name == "prefix":
+            text, length = text.arguments
+            assert isinstance(length, Constant)
+            first = int(length.value)
+        return _Lookup(first=first, recode=recode) if isinstance(text, Read) else None
 
 
 def _ways(source: FileColumn, attributes: Sequence[Attribute]) -> tuple[tuple[int, ...], ...]:
@@ -136,16 +166,21 @@ class _Reader:
         self._places = {category: place for place, category in enumerate(attribute.categories)}
         self._outside = self._by_rule(attribute.outside)
         self._missing = self._by_rule(attribute.missing_as or attribute.outside)
-        tree = attribute.formula.tree if attribute.formula is not None else None
-        self._recode = tree if isinstance(tree, Recode) else None
+        lookup = _Lookup.of(attribute.formula.tree) if attribute.formula is not None else None
+        self._first, self._recode = (lookup.first, lookup.recode) if lookup is not None else (None, None)
         self._table = dict(self._recode.table) if self._recode is not None else {}
 
     @property
-    def texts(self) -> Iterable[str]:
-        """From which every other text differs in nothing that matters here."""
-        return self._table if self._recode is not None else self._places
+    def texts(self) -> Iterator[str]:
+        """From one of which every other text differs in nothing that matters here."""
+        for known in self._table if self._recode is not None else self._places:
+            yield known
+            if self._first is not None and len(known) <= self._first:
+                yield known.ljust(self._first) + _ANY_OTHER
 
     def bin_of(self, text: str | None) -> int:
+        if text is not None and self._first is not None:
+            text = text[: self._first].rstrip()
         if self._recode is not None and text is not None:
             text = self._table.get(text, self._recode.otherwise)
         return self._missing if text is None else self._places.get(text, self._outside)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from fractions import Fraction
@@ -82,6 +83,12 @@ class PrivacyUnit:
             raise InvalidInput("unit.max_rows", self.max_rows, "must be a whole number")
         if not 1 <= self.max_rows <= 10_000:
             raise InvalidInput("unit.max_rows", self.max_rows, "must be between 1 and 10000")
+
+    def of_columns(self, names: Mapping[str, str]) -> PrivacyUnit:
+        """The same in a table that calls its columns otherwise, by their names here."""
+        if self.id_column is None:
+            return self
+        return replace(self, id_column=names.get(self.id_column, self.id_column))
 
     def to_json(self) -> dict[str, Any]:
         if self.kind == "row":

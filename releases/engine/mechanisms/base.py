@@ -80,6 +80,11 @@ class Option:
     default: int | str | None = None
     before: int | str | None = None
 
+    @property
+    def label(self) -> str:
+        """Its name as people read it."""
+        return (self.name[:1].upper() + self.name[1:]).replace("_", " ")
+
     def read(self, value: object) -> int | str | None:
         field_name = f"options.{self.name}"
         if value is None or value == "":
@@ -109,8 +114,8 @@ OWN_ROWS = Option(
     name="rows_counted",
     help="Which rows a table counts, where rules of columns leave some out: “own” for all that fit its own columns, "
     "so that totals may differ, or “same” for those alone that fit every column asked about. Tables that are to agree "
-    "need “same”, and so do synthetic rows. Left to the mechanism, it is “own” where every table is of one column, "
-    "unless tables were chosen to agree, or a number of synthetic rows was chosen; else it is “same”.",
+    "need “same”, and so do synthetic rows. Left to the mechanism, it is “own”, unless tables were chosen to agree, or "
+    "a number of synthetic rows was chosen; then it is “same”.",
     choices=(OWN, SAME),
     before=SAME,
 )
@@ -310,7 +315,7 @@ class Mechanism(ABC):
     @abstractmethod
     def _plan(self, request: Request) -> Plan: ...
 
-    def leaves_own_rows(self, options: Mapping[str, Any], workload: Workload) -> bool:
+    def leaves_own_rows(self, options: Mapping[str, Any]) -> bool:
         """Whether each table leaves out only what the rules of its own columns leave out, where nobody chose that.
 
         Only mechanisms whose answers have noise of their own offer the choice: what fits, or adds up, several tables
@@ -352,7 +357,7 @@ class Mechanism(ABC):
         if isinstance(workload, Inquiry) and workload.statistic.exact:
             schema = replace(schema, universe=schema.universe.exactly(workload.statistic.exact))
         if isinstance(workload, Workload):
-            is_left, wanted = self.leaves_own_rows(read, workload), read.get(OWN_ROWS.name)
+            is_left, wanted = self.leaves_own_rows(read), read.get(OWN_ROWS.name)
             own_rows = workload.rules_differ and (wanted == OWN or (wanted is None and is_left))
             if not (workload.rules_differ and (own_rows or is_left)):
                 # The choice decides nothing, and plans are as they were before there was one.

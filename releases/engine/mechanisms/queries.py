@@ -5,9 +5,9 @@ The noise is calibrated to what one privacy unit can change in the whole vector 
 the largest of k independent draws. Noisy answers disagree with one another; synthetic rows, whose answers agree, are
 made from a distribution fitted to the noisy marginals (`fit`), which is post-processing.
 
-Where rules of columns leave out rows of some tables alone, each table can count rows of its own (`Universe.own_rows`),
-as noise on each answer asks nothing of the others. Whatever puts tables together counts the same rows in all of them:
-the option `agree`, and synthetic rows.
+Where rules of columns leave out rows of some tables alone, each table counts rows of its own (`Universe.own_rows`), as
+noise on each answer asks nothing of the others. Whatever puts tables together counts the same rows in all of them: the
+option `agree`, and synthetic rows, which are made where their number or the same rows are asked for.
 
 An answer of weight w gets a w-th of the noise of one of weight 1, and the price stays the same: the noise is calibrated
 to the answers times their weights (`Workload.weighted_sensitivity`).
@@ -452,10 +452,9 @@ class _QueriesMechanism(Mechanism):
     def consistency_under(self, parameters: Mapping[str, str]) -> Consistency | None:
         return consistency_of(parameters)
 
-    def leaves_own_rows(self, options: Mapping[str, Any], workload: Workload) -> bool:
-        """Where no table joins two columns, neither do the synthetic rows, and nothing is lost without them."""
-        needs_same = options[TOGETHER.name] == "yes" or options[ROWS.name] is not None
-        return not needs_same and all(len(family.attributes) == 1 for family in workload.families)
+    def leaves_own_rows(self, options: Mapping[str, Any]) -> bool:
+        """Unless what was chosen puts tables together: a table loses no rows for the rule of another one's column."""
+        return options[TOGETHER.name] != "yes" and options[ROWS.name] is None
 
     def _plan(self, request: Request) -> Plan:
         if request.schema.universe.own_rows and request.options[ROWS.name] is not None:

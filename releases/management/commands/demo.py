@@ -29,6 +29,7 @@ from releases.management import scale
 from releases.management.database import ensure_database
 from releases.management.processes import Child, free_address, start_site, start_worker, wait_until_answers
 from releases.models import AuditAction, AuditEvent, Dataset, RegisteredConnection, Release, ReleaseState, Role
+from releases.planning.row_methods import options_for_rows
 from releases.publication import files
 
 SAMPLE = Path(__file__).resolve().parents[2] / "samples" / "health_insurance.csv"
@@ -275,7 +276,8 @@ class Command(BaseCommand):
             return made
         release = services.releases.draft_release(dataset=dataset, by=curator, title=title)
         services.releases.set_questions(release=release, workload={"version": 1, "queries": [{"marginals": 2}]})
-        services.releases.set_choice(release=release, epsilon=EPSILON, mechanism_name=mechanism_name)
+        options = options_for_rows({}).get(mechanism_name)
+        services.releases.set_choice(release=release, epsilon=EPSILON, mechanism_name=mechanism_name, options=options)
         services.releases.submit_release(release=release, key=uuid.uuid4(), by=curator)
         return release
 

@@ -19,13 +19,14 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
 from releases import services
+from releases.display.error_messages import in_words, separators
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import decimal_text, exact, privacy_budget
 from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.mechanisms.base import mechanism, mechanisms
-from releases.engine.tables.facts import ENCODINGS, FileFacts
+from releases.engine.tables.facts import ENCODINGS, FileFacts, UnreadableTable
 from releases.engine.tables.number import THOUSANDS
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.questions import Question, of_columns_asked
@@ -48,6 +49,7 @@ from releases.planning.comparison import first_delta
 from releases.publication import archive, files
 from releases.publication.dictionary import DICTIONARY
 from releases.publication.readme import README, path_of
+from releases.publication.receipt import counted_in_words
 from releases.schema.codebook_csv import codebook_from_csv
 from releases.schema.descriptions import apart
 from releases.schema.metadata_codebooks import from_ddi, from_smartnoise
@@ -137,7 +139,7 @@ class Command(BaseCommand):
             self.stderr.write(str(error))
             sys.exit(WAITS_FOR_REVIEW)
         except (EngineError, refusals.LedgerRefusal, services.release_inputs.Refusal) as error:
-            raise CommandError(str(error)) from None
+            raise CommandError(said_of(error)) from None
 
     def _release(self, options: dict[str, Any]) -> None:
         for name in ("table", "schema", "workload", "mechanism", "epsilon", "out"):
@@ -210,7 +212,12 @@ class Command(BaseCommand):
             raise CommandError(f"The release is {release.state}: {release.meaning}")
         write_out(release, options["out"])
         assert release.result is not None
-        self.stdout.write(release.result["receipt"]["bound"]["sentence"])
+        receipt = release.result["receipt"]
+        self.stdout.write(receipt["bound"]["sentence"])
+        if plan.workload.is_counts:
+            self.stdout.write(counted_in_words(receipt))
+        if plan.schema.universe.own_rows:
+            self.stdout.write("There are no synthetic rows unless --option rows_counted=same is given.")
         self.stdout.write(
             f"Wrote {', '.join(sorted(path.name for path in options['out'].iterdir()))} to {options['out']}"
         )
@@ -261,6 +268,17 @@ class Command(BaseCommand):
                 f"This content was seen before and has a budget of epsilon {budget.epsilon}; --budget "
                 f"{options['budget']} is ignored. A reviewer can grant more on the site."
             )
+
+
+def said_of(error: Exception) -> str:
+    """An error, with the option that says otherwise where it is about how the file is written."""
+    if isinstance(error, UnreadableTable):
+        return f"{error} Options such as --separator, --encoding and --decimal say how the file is written."
+    if type(error) is not InvalidInput:
+        return str(error)
+    if error.field in FACTS:
+        return in_words(error, place=f"--{error.field.replace('_', '-')}")
+    return str(error) + separators(error.value, error.rule)
 
 
 def grant_or_join(request: BudgetRequest, operator: User) -> BudgetRequest:

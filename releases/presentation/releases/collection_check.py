@@ -231,6 +231,8 @@ def _notes(row: ComparedPlan) -> Iterable[str]:
         yield f"Charges {row.cost}. Takes {row.seconds}, {row.memory}."
     if row.synthetic_rows and row.for_synthetic_rows:
         yield f"Synthetic rows: {row.synthetic_rows}."
+    if row.rows_counted:
+        yield row.rows_counted_in_full
     if row.says_little:
         yield f"This is of little use: {' '.join(filter(None, [row.margin, row.says_little]))}."
     elif row.useful_from:

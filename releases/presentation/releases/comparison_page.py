@@ -228,21 +228,19 @@ def _recommended(
     other = recommendation.recommended(rows, for_rows=not for_rows)
     is_other = other is not None and other is not row
     method = shown[row.mechanism.name]
-    notes = [*method.bound_notes, *method.leaves_notes]
-    if row.rows_counted and not row.plan.workload.universe.own_rows:
-        notes.append(Note(text=row.rows_counted))
+    notes = [each for each in (*method.bound_notes, *method.leaves_notes) if each.kind != "muted"]
+    if row.rows_counted:
+        notes.append(Note(text=row.rows_counted_in_full, kind=""))
     return Recommended(
         method=method,
-        notes=tuple(each for each in notes if each.kind != "muted"),
+        notes=tuple(notes),
         why=recommendation.why(row, rows, for_rows=for_rows),
         within=recommendation.within(row),
         leaves=f"Leaves {row.leaves.share} of the budget: {row.leaves.more_text}. {row.leaves.closes}".strip()
         if row.leaves
         else "",
         other=f"?want={Want.TABLE if for_rows else Want.ROWS}" if is_other else "",
-        other_text="Recommend a method for the answers instead"
-        if for_rows
-        else "Recommend a method for synthetic rows instead",
+        other_text="Recommend one for the answers" if for_rows else "Recommend one for synthetic rows",
     )
 
 
@@ -284,17 +282,16 @@ def _bound_notes(row: ComparedPlan) -> Iterator[Note]:
     if row.is_unproved:
         yield Note(text=row.proof)
     if row.plan.workload.universe.own_rows:
-        yield Note(text=row.rows_counted)
+        yield Note(text=f"all {row.counted.many} of each table, no synthetic rows")
     if row.says_little:
         yield Note(text=row.says_little, kind="little")
 
 
 def _option(field: OptionField) -> OptionShown:
-    name = field.option.name
     return OptionShown(
         id=field.id,
         name=field.name,
-        label=name[:1].upper() + name[1:],
+        label=field.option.label,
         help=field.option.help,
         value=field.value,
         problem=field.problem,

@@ -10,10 +10,13 @@ from releases.engine.domain.counted import Counted
 from releases.engine.mechanisms.base import Plan
 from releases.ledger.capacity import Fits
 from releases.models import Budget, Release
-from releases.planning.comparison import ComparedPlan
+from releases.planning.comparison import ComparedPlan, rows_counted_in_words
 from releases.planning.leaves import Leaves, room_after
 from releases.presentation.releases.column_check import ColumnCheck
 from releases.services.releases import plan_digest
+
+#: How synthetic rows are chosen.
+_SAME = "“Rows counted” is set to “same” under Details on the page before"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,6 +27,7 @@ class ConfirmPage:
         sentence: its accuracy; `formula`, `formula_source`: of the bound, if there is one.
         charge: what is booked, to the last digit; empty where `cost` is that already.
         synthetic_rows: how many there will be; empty where none are made.
+        rows_counted: which rows its tables count, where not all count the same, and that no synthetic rows are made.
         leaves, leaves_note: what is left of the budget after it; empty where it does not fit.
         useful_from: from how many rows the bound says something; empty where that is known or cannot be told.
         says_little: why the bound is of little use; empty where it is of use.
@@ -45,6 +49,7 @@ class ConfirmPage:
     charge: str
     takes: str
     synthetic_rows: str
+    rows_counted: str
     leaves: str
     leaves_note: str
     useful_from: str
@@ -91,6 +96,7 @@ def confirm_page(
         charge=row.charge,
         takes=f"{row.seconds}, {row.memory}",
         synthetic_rows=row.synthetic_rows,
+        rows_counted=rows_counted_in_words(plan, same=_SAME) if plan.schema.universe.own_rows else "",
         leaves=row.leaves.share if row.leaves else "",
         leaves_note=_note(row.leaves) if row.leaves else "",
         useful_from=f"{row.margin}: {row.useful_from}." if row.useful_from else "",

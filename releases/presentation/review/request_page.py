@@ -152,6 +152,8 @@ class PlanAsked:
         leaves, leaves_more: what it would leave, while the request waits; empty afterwards, and where it does not fit.
         refusal, why_it_waits: while it waits, why it cannot be charged, and why a reviewer has to look at it.
         asks: the questions, and what they are about.
+        rows_counted: which rows a table of counts is about; empty where the rules of columns decide nothing.
+        synthetic_rows: how many there will be; empty where none are made.
         runs: how long it takes, and with how much memory.
         beside: of a session, how close one release of the same questions would come.
     """
@@ -166,6 +168,8 @@ class PlanAsked:
     why_it_waits: str
     sentence: str
     asks: str
+    rows_counted: str
+    synthetic_rows: str
     mechanism: str
     runs: str
     beside: Prepared | None
@@ -332,6 +336,8 @@ def _plan_asked(asked: ReleaseRequest, plan: Plan, budget: Budget) -> PlanAsked:
         why_it_waits=_why_it_waits(asked, plan) if waits else "",
         sentence=said.get("sentence") or row.sentence,
         asks=f"{questions}; {comparison.universe_text(plan.workload)}",
+        rows_counted=row.rows_counted,
+        synthetic_rows=row.synthetic_rows,
         mechanism=row.mechanism.title,
         runs=f"{row.seconds}, {row.memory}",
         beside=prepared(plan) if isinstance(plan, OnlinePlan) else None,

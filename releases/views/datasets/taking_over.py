@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from django.contrib import messages
@@ -17,7 +18,7 @@ from releases.forms.datasets import TakeOverForm, TakeOverLinkForm
 from releases.models import Dataset, Release, Workload
 from releases.permissions import get_dataset_for, signed_in
 from releases.presentation.datasets.take_over_page import take_over_page
-from releases.schema.taken_columns import columns_to_take
+from releases.schema.taken_columns import columns_to_take, similar_columns
 
 #: Tables in the menu, and workloads that are named.
 MAX_OFFERED = 200
@@ -39,19 +40,31 @@ def take_over(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     if source is None:
         return render(request, "datasets/take_over.html", context, status=400 if request.method == "POST" else 200)
     is_asked = source.budget is not None and source.budget_id != dataset.budget_id
-    form = TakeOverForm(request.POST or None, is_asked=is_asked)
-    if request.method == "POST" and form.is_valid() and _is_taken(request, dataset, source, form):
-        return redirect(f"{reverse('take_over', args=[dataset.pk])}?source={source.pk}")
-    page = take_over_page(dataset, source, columns_to_take(dataset, source), _workloads(request, source))
+    similar = similar_columns(dataset, source)
+    columns = columns_to_take(dataset, source, similar.pairs)
+    page = take_over_page(dataset, source, columns, similar, _workloads(request, source))
+    form = TakeOverForm(request.POST or None, is_asked=is_asked, pairs=page.pairs, dated=page.dated)
+    if request.method == "POST" and form.is_valid():
+        # Those that nothing is taken for any more were confirmed before.
+        pairs = {there: here for there, here in similar.pairs.items() if here not in page.pairs or here in form.chosen}
+        if _is_taken(request, dataset, source, form, pairs):
+            return redirect(f"{reverse('take_over', args=[dataset.pk])}?source={source.pk}")
     context |= {"form": form, "page": page}
     return render(request, "datasets/take_over.html", context, status=400 if form.errors else 200)
 
 
-def _is_taken(request: HttpRequest, dataset: Dataset, source: Dataset, form: TakeOverForm) -> bool:
+def _is_taken(
+    request: HttpRequest, dataset: Dataset, source: Dataset, form: TakeOverForm, pairs: Mapping[str, str]
+) -> bool:
     """Take it, and say what became of the protection. False where it was refused, which the form then says."""
     try:
         problem = services.taking_over.take_over(
-            dataset=dataset, source=source, is_same_people=form.is_same_people, by=signed_in(request)
+            dataset=dataset,
+            source=source,
+            is_same_people=form.is_same_people,
+            by=signed_in(request),
+            pairs=pairs,
+            dates=form.dates,
         )
     except InvalidInput as error:
         form.add_error(None, in_words(error))

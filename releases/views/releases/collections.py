@@ -28,6 +28,7 @@ from releases.permissions import get_collection_for, get_dataset_for, get_own_co
 from releases.planning import comparison, recommendation
 from releases.planning.epsilon_meaning import epsilon_meaning
 from releases.planning.error_ratio import Part, shares_for_ratio
+from releases.planning.row_methods import options_for_rows
 from releases.planning.usefulness import guessed_rows
 from releases.presentation.releases.collection_check import PartPlanned, collection_check
 from releases.presentation.releases.collection_page import collection_page, has_report
@@ -136,6 +137,8 @@ def _choose_methods(collection: Collection) -> None:
         release = part.release
         if release.status is not ReleaseState.DRAFT:
             continue
+        if part.is_for_rows:
+            release.options = options_for_rows(release.options or {})
         try:
             plans = services.releases.compare(release=release)
         except (InvalidInput, services.release_inputs.Refusal):

@@ -23,6 +23,7 @@ from releases.models import Release
 from releases.planning import comparison, error_target, recommendation
 from releases.planning.curves import bound_curves as drawn_curves
 from releases.planning.epsilon_meaning import epsilon_meaning
+from releases.planning.row_methods import options_for_rows
 from releases.planning.usefulness import GUESSES, guessed_rows
 from releases.presentation.releases.comparison_page import comparison_page
 from releases.questions.base import Want
@@ -40,6 +41,8 @@ def compare(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     if (back := back_to_questions(request, release)) is not None:
         return back
     _suggest(release)
+    if _is_for_rows(request):
+        release.options = options_for_rows(release.options or {})
     form = _form(request, release)
     options = OptionsForm(request.POST)
     typed, problems = (options.typed, options.problems) if request.method == "POST" else ({}, {})
@@ -149,6 +152,10 @@ def _suggest(release: Release) -> None:
         release.epsilon, release.delta = first_epsilon(budget), comparison.first_delta(budget)
 
 
+def _is_for_rows(request: HttpRequest) -> bool:
+    return bool(CompareLinkForm(request.GET).given["want"] == Want.ROWS)
+
+
 def _checked_choice(request: HttpRequest, release: Release, form: CompareForm, options: OptionsForm) -> HttpResponse:
     """What is wrong with what was typed so far. Nothing is planned for it: that takes longer than typing."""
     problems = options.problems
@@ -169,6 +176,8 @@ def _choose(
     is_guessed_anew = form.guesses(guessed_rows(release.options or {}))
     if is_guessed_anew:
         typed = with_guess(typed, given["population"])
+    if _is_for_rows(request):
+        typed = options_for_rows(typed)
     try:
         services.releases.set_choice(
             release=release,
@@ -197,7 +206,7 @@ def _take_epsilon(request: HttpRequest, release: Release, form: CompareForm) -> 
     plans, budget = services.releases.compare(release=release), release.dataset.budget
     typed = str(form["error"].value()).strip()
     rows = comparison.compared(plans, budget, guess=guessed_rows(release.options or {}))
-    first = recommendation.recommended(rows, for_rows=CompareLinkForm(request.GET).given["want"] == Want.ROWS)
+    first = recommendation.recommended(rows, for_rows=_is_for_rows(request))
     if first is None:
         return None
     if why_not := comparison.why_no_largest_error(first.plan):

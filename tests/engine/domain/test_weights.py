@@ -49,11 +49,11 @@ def weighted(given_weights, asked=ASKED):
     return [{**query, "weight": each} for query, each in zip(asked, given_weights, strict=True)]
 
 
-def planned(name, queries, *, schema=None, budget=None, beta=Fraction(1, 20)):
+def planned(name, queries, *, schema=None, budget=None, beta=Fraction(1, 20), options=None):
     schema = schema or schema_of()
     budget = budget or (PURE if name.startswith("laplace") else APPROXIMATE)
     workload = Workload.from_json({"version": 1, "queries": queries}, schema.universe)
-    return mechanism(name).plan(schema, workload, budget=budget, beta=beta)
+    return mechanism(name).plan(schema, workload, budget=budget, beta=beta, options=options)
 
 
 def all_changes(plan):
@@ -216,7 +216,7 @@ def test_synthetic_rows_are_fitted_with_the_variance_of_each_measurement(name, m
         return [np.ones(part.universe.shape) for part in parts]
 
     monkeypatch.setattr("releases.engine.mechanisms.queries.fit_parts", fitted)
-    plan = planned(name, weighted((2, 3, 9)))
+    plan = planned(name, weighted((2, 3, 9)), options={"rows_counted": "same"})
     plan.run(counts_of(plan.schema.universe, [(1, 1)] * 50), rng=StreamRandomness(b"fit"))
     # A prefix is the table of its steps, with the noise of two answers in each.
     assert seen == [plan.noise.of_weight(2).variance, 2 * plan.noise.of_weight(3).variance]

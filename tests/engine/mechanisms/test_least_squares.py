@@ -36,6 +36,9 @@ with_every_mechanism = pytest.mark.parametrize("name", BUDGETS)
 
 def planned(queries, name, agree="yes", sizes=None, budget=None, **given):
     sizes, budget = sizes or (SMALL if name in OF_TABLES else SIZES), budget or BUDGETS[name]
+    if name in OF_TABLES:
+        # All columns can leave rows out, and tables that count different ones do not agree.
+        given = {"rows_counted": "same", **given}
     return telling.planned(name, telling.integers(sizes), queries, budget=budget, agree=agree, **given)
 
 

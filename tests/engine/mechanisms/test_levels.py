@@ -432,3 +432,28 @@ def test_a_hierarchy_without_a_finest_column_is_left_as_it_was_fitted_and_that_i
     columns = {"district": np.array(DISTRICT_OF)[town], "kind": town // 3}
     result = plan.run(Rows(universe=full.universe, columns=columns), rng=StreamRandomness(b"none"))
     assert result.notes[LEVELS_NOTE] == "can differ"
+
+
+@pytest.mark.parametrize("name", ["laplace-queries", "laplace-histogram", "marginal-fit"])
+def test_tables_over_the_first_characters_of_a_column_add_up_to_those_over_it(name):
+    """Two regions of postcodes; the last column says which half of the first region it is."""
+    postcodes = ["1010", "1080", "8010", "8020"]
+    columns = [
+        {"name": "postcode", "type": "categorical", "categories": postcodes},
+        {"name": "region", "type": "categorical", "categories": ["1", "8"], "formula": "prefix(postcode, 1)"},
+    ]
+    schema = Schema.from_json({"version": 1, "columns": columns})
+    (found,) = schema.universe.hierarchies
+    assert found.levels == (("postcode", "region"),)
+    assert found.map_between("postcode", "region") == (0, 0, 1, 1)
+    asked, chosen = [{"marginal": ["region"]}, {"marginal": ["postcode"]}], {}
+    if name == "laplace-queries":
+        chosen["agree"] = "yes"
+    plan = planned(name, schema, asked, BUDGETS[1 if name == "marginal-fit" else 0], **chosen)
+    assert not plan.infeasible
+    places = np.arange(4000) % 3
+    rows = {"postcode": places, "region": np.array([0, 0, 1, 1])[places]}
+    counts = Rows(universe=schema.universe, columns=rows)
+    result = run_release(plan, counts, rng=StreamRandomness(b"prefix"))
+    by_region, by_postcode = result.result.estimates
+    assert by_postcode.reshape(2, 2).sum(axis=1) == pytest.approx(by_region, abs=1e-6)

@@ -166,7 +166,9 @@ def test_a_codebook_may_hold_missing_codes_of_all_columns_beside_a_formula():
     columns += [{"name": "b", "type": "integer", "edges": [0, 1], "formula": "a + 1"}]
     schema = Schema.from_json({"version": 1, "missing": ["-9"], "columns": columns})
     assert schema.universe["b"].reads[0].missing == ("-9",)
-    with pytest.raises(InvalidInput, match="belong to the columns that the formula reads"):
+    with pytest.raises(
+        InvalidInput, match="cannot be declared here: declare missing codes of the columns that the formula reads"
+    ):
         Schema.from_json({"version": 1, "columns": [{**columns[1], "missing": ["-9"]}, columns[0]]})
 
 

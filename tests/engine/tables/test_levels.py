@@ -1,4 +1,7 @@
-"""Levels: a counted row of a dirty table always has bins that go together, and each combination that may be is had."""
+"""Levels: a counted row of a dirty table always has bins that go together, and each combination that may be is had.
+
+Columns look up a text of a row, or its first characters, or have these as they are.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +30,17 @@ def declared(drawn):
     columns, formulas = [town], {}
     for place in range(drawn.randrange(2, 4)):
         found = drawn.sample(TEXTS, drawn.randrange(1, 4))
-        keys = [*drawn.sample(TEXTS, drawn.randrange(2, 12)), *many]
-        table = {key: drawn.choice([*found, "v0"]) for key in keys}
-        otherwise = drawn.choice([None, *found, "v1"])
-        categories = [*found, *drawn.sample(["v0", "v1", "v2"], 2)]
-        tree = ("recode", ("column", TOWN), table, otherwise)
+        text, known = ("column", TOWN), TEXTS
+        if drawn.random() < 0.6:
+            first = drawn.randrange(1, 4)
+            text, known = ("prefix", text, first), beginnings(first)
+        if text[0] == "prefix" and drawn.random() < 0.5:
+            tree, categories = text, drawn.sample(known, drawn.randrange(2, 6))
+        else:
+            keys = [*drawn.sample(known, drawn.randrange(2, min(12, len(known)))), *many]
+            table = {key: drawn.choice([*found, "v0"]) for key in keys}
+            categories = [*found, *drawn.sample(["v0", "v1", "v2"], 2)]
+            tree = ("recode", text, table, drawn.choice([None, *found, "v1"]))
         name = f"level {place}"
         formulas[name] = tree
         made = {"name": name, "type": "categorical", "categories": categories, "formula": written(tree)}
@@ -39,6 +48,11 @@ def declared(drawn):
     drawn.shuffle(columns)
     plain = {"name": OTHER_TOWN, "type": "categorical", "categories": TEXTS[:3], "outside": TEXTS[0]}
     return {"version": 1, "columns": [*columns, plain]}, formulas
+
+
+def beginnings(first):
+    """What so many characters of a text can be; and what they cannot be, for it is longer."""
+    return [*dict.fromkeys(each[:first].strip() for each in TEXTS), "a'b"]
 
 
 def rules(drawn, categories):
@@ -51,7 +65,11 @@ def rules(drawn, categories):
 def all_texts(drawn):
     """Each text that a declaration may name, written in several ways, and others."""
     spaced = [f" {each}\t" for each in TEXTS] + [f"\u00a0{each}" for each in TEXTS[:3]]
-    texts = [*TEXTS, *MANY, *spaced, *WORDS, None, "", "  "]
+    # Which begin as one that may be named, and are none.
+    longer = [
+        f"{each:{first}}~" for first in (1, 2, 3) for each in [*beginnings(first), *(one[:first] for one in MANY)]
+    ]
+    texts = [*TEXTS, *MANY, *spaced, *dict.fromkeys(longer), "~", *WORDS, None, "", "  "]
     return without_nul([{TOWN: each, OTHER_TOWN: drawn.choice([None, *TEXTS])} for each in texts])
 
 

@@ -140,11 +140,24 @@ def test_where_cells_cannot_be_listed_the_declared_move_is_no_smaller(monkeypatc
 
 
 OVERLAPPING = [{"marginal": ["sex", "town"]}, {"marginal": ["town", "age"]}, {"marginal": ["town"]}]
+#: The rows of each are those that the rule of its own column keeps.
+ALONE = [{"marginal": ["sex"]}, {"marginal": ["town"]}, {"prefix": "age"}]
+#: Of more than two columns, and beside counts of some of them.
+LARGER = [{"marginal": ["sex", "ill", "town"]}, {"count": {"age": {"from": 1, "to": 3}, "town": ["a"]}}]
+#: Rows are left out of all tables alike, by the same rule or by none.
+ALIKE = (
+    [{"marginal": ["sex", "town"]}, {"marginal": ["sex"]}],
+    [{"marginal": ["sex", "age"]}, {"marginal": ["sex", "town"]}, {"count": {"sex": ["f"]}}],
+    [{"marginal": ["town"]}, {"marginal": ["age", "town"]}],
+)
 BUDGETS = {
     "laplace-queries": privacy_budget(epsilon="1"),
     "gaussian-queries": privacy_budget(epsilon="1", delta="1e-6"),
 }
 NAMES = sorted(BUDGETS)
+
+
+CATCHING = schema_of(columns=[AGE, TOWN])
 
 
 def planned(name, queries, schema=None, **options):
@@ -155,17 +168,16 @@ def planned(name, queries, schema=None, **options):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_tables_count_rows_of_their_own_where_that_is_chosen_or_each_is_of_one_column(name):
-    asked_alone = [{"marginal": ["sex"]}, {"marginal": ["town"]}, {"prefix": "age"}]
-    for queries, chosen in ((OVERLAPPING, {"rows_counted": "own"}), (asked_alone, {}), (asked_alone, {"agree": "no"})):
-        own = planned(name, queries, **chosen)
-        assert own.schema.universe.own_rows
-        assert own.counts_asked.universe.own_rows
-        assert not own.makes_synthetic_rows
-        assert own.parameters["rows counted"]
-        assert own.schema.to_json()["rows_counted"] == "by own columns"
-        assert plan_from_json(own.to_json()) == own
-    for queries in (OVERLAPPING, asked_alone):
+def test_tables_count_rows_of_their_own_unless_something_chosen_puts_them_together(name):
+    for queries in (OVERLAPPING, ALONE, LARGER):
+        for chosen in ({}, {"agree": "no"}, {"rows_counted": "own"}):
+            own = planned(name, queries, **chosen)
+            assert own.schema.universe.own_rows
+            assert own.counts_asked.universe.own_rows
+            assert not own.makes_synthetic_rows
+            assert own.parameters["rows counted"]
+            assert own.schema.to_json()["rows_counted"] == "by own columns"
+            assert plan_from_json(own.to_json()) == own
         for options in ({"rows_counted": "same"}, {"agree": "yes"}, {"rows": 50}):
             same = planned(name, queries, **options)
             assert not same.schema.universe.own_rows
@@ -177,16 +189,40 @@ def test_tables_count_rows_of_their_own_where_that_is_chosen_or_each_is_of_one_c
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_plans_without_a_choice_and_plans_of_before_are_what_they_were(name):
-    """All tables of the first leave out rows by one rule; those of the second join columns."""
-    for queries in ([{"marginal": ["sex", "town"]}, {"marginal": ["sex", "age"]}], OVERLAPPING):
-        plan = planned(name, queries)
-        assert OWN_ROWS.name not in plan.options
-        assert "rows_counted" not in plan.schema.to_json()
-        assert plan.makes_synthetic_rows
-    before = planned(name, [{"marginal": ["sex"]}, {"marginal": ["town"]}], rows_counted="same").to_json()
-    del before["options"]["rows_counted"]
-    assert not plan_from_json(before).schema.universe.own_rows
+def test_where_rules_leave_the_same_rows_out_of_all_tables_nothing_is_chosen_and_rows_are_made(name):
+    for queries in ALIKE:
+        for chosen in ({}, {"rows_counted": "own"}, {"rows_counted": "same"}):
+            plan = planned(name, queries, CATCHING if "sex" not in str(queries) else None, **chosen)
+            assert OWN_ROWS.name not in plan.options
+            assert "rows_counted" not in plan.schema.to_json()
+            assert "rows counted" not in plan.parameters
+            assert plan.makes_synthetic_rows
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_plan_of_before_there_was_a_choice_counts_the_same_rows_at_the_same_price(name):
+    for queries in (OVERLAPPING, ALONE, LARGER):
+        before = planned(name, queries, rows_counted="same").to_json()
+        del before["options"]["rows_counted"]
+        again = plan_from_json(before)
+        assert not again.schema.universe.own_rows
+        assert again.makes_synthetic_rows
+        assert again.to_json()["planned"] == before["planned"]
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+def test_a_plan_to_which_the_choice_is_left_makes_noise_for_all_that_one_unit_can_move(neighbours, rows):
+    drawn, own = random.Random(f"plans {neighbours} {rows}"), 0
+    for _ in range(25):
+        queries = drawn.sample(QUERIES, drawn.randrange(2, 5))
+        plan = planned("laplace-queries", queries, schema_of(neighbours, rows))
+        if plan.infeasible or not plan.schema.universe.own_rows or len(plan.counts_asked.families) < len(queries):
+            continue
+        moves = np.abs(all_moves(queries, plan.schema, neighbours, rows)).sum(axis=1).max()
+        assert plan.parameters["l1 sensitivity"] == str(moves), queries
+        own += 1
+    assert own > 10
 
 
 def test_no_other_mechanism_counts_rows_that_only_some_tables_keep():
@@ -249,7 +285,7 @@ def test_only_tables_of_one_rule_are_counted_from_one_joint_table():
 
 
 def test_the_release_answers_each_table_with_the_rows_of_its_own_columns():
-    plan = planned("laplace-queries", OVERLAPPING, rows_counted="own")
+    plan = planned("laplace-queries", OVERLAPPING)
     counts = Histogram(universe=plan.schema.universe, counts=np.full((2, 1, 4, 2), 1000))
     result = plan.run(counts, rng=StreamRandomness(b"own"))
     assert result.distribution is None

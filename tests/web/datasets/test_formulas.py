@@ -50,7 +50,10 @@ WRONG = [
     ({"formula": "adult"}, "is itself made by a formula"),
     ({"formula": 'wages = "1"'}, "'wages' is not a column of the table"),
     ({"name": "sex"}, "'sex' is a column of the table; a column with a formula needs another name"),
-    ({"missing_codes": "-9"}, "belong to the columns that the formula reads"),
+    (
+        {"missing_codes": "-9"},
+        "'-9' cannot be declared here: declare missing codes of the columns that the formula reads",
+    ),
 ]
 
 

@@ -3,6 +3,7 @@
 import re
 import uuid
 from decimal import Decimal
+from itertools import combinations, permutations
 
 import pytest
 from django.contrib.auth.models import Group
@@ -12,6 +13,7 @@ from releases import services
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.errors import InvalidInput
 from releases.models import AuditEvent, Dataset
+from releases.schema.similar_names import similar_names
 from tests.web.conftest import COLUMNS
 from tests.web.pages import body, words
 from tests.web.steps import ask_for, protect
@@ -201,3 +203,180 @@ def test_what_breaks_a_rule_of_this_table_takes_nothing(source, following, alice
         services.taking_over.take_over(dataset=following, source=source, is_same_people=False, by=alice)
     assert now(following).declared is None
     assert not AuditEvent.objects.filter(name="Next year", action="declare").exists()
+
+
+# Names that are only written in another way, and fixed dates
+
+BIRTH = {"name": "birth date", "type": "date", "first": "1930-01-01", "last": "2019-12-31", "by": "year"}
+VISIT = {"name": "visit", "type": "date", "edges": ["2019-01-01", "2019-07-01", "2019-12-31"], "outside": "drop"}
+AGE_THEN = {"name": "age then", "type": "integer", "edges": [0, 50, 100]}
+AGE_THEN |= {"formula": "years_between([birth date], 2019-12-31)", "reads": [{"name": "birth date", "type": "date"}]}
+LATER = b"Person ID,AGE,SEX,Birth_Date,visit\n1,30,female,1990-01-01,2020-02-02\n"
+BY_PERSON = PrivacyUnit(kind="person", id_column="person_id", max_rows=2)
+
+
+@pytest.fixture
+def dated(alice, ingest, make_dataset):
+    """This year's, with dates, and people who are told apart by a column that next year's writes in another way."""
+    content = b"person_id,age,sex,birth date,visit\n1,30,female,1990-01-01,2019-02-02\n"
+    dataset = make_dataset(unit=BY_PERSON, content=content)
+    columns = [*COLUMNS, BIRTH, VISIT, AGE_THEN]
+    married = [{"age": ["18 to 24"], "sex": ["male"]}]
+    services.datasets.declare_universe(dataset=dataset, columns=columns, impossible=married, by=alice)
+    notes = {"birth date": {"description": "as registered"}, "age": {"unit": "years"}}
+    services.codebooks.describe_dataset(dataset=dataset, notes=notes, description="", by=alice)
+    return now(dataset)
+
+
+@pytest.fixture
+def later(ingest, group):
+    return ingest(LATER, "Later", group=group)
+
+
+def sent_by(response, **changed):
+    """What the form of the page sends: its ticked pairs, and its ranges of dates."""
+    form = response.context["form"]
+    given = {each.html_name: each.value() for each in form.of_dates}
+    pairs = form["pairs"].value() if "pairs" in form.fields else []
+    return {"source": response.context["source"].pk, "people": "other", "pairs": pairs, **given, **changed}
+
+
+def range_of(response, column):
+    return next(each for each in response.context["form"].of_dates if each.label == f"Dates of {column}")
+
+
+def test_names_written_in_another_way_are_proposed_and_shown_and_what_is_confirmed_is_taken_under_its_name_here(
+    dated, later, as_, alice
+):
+    page = as_(alice).get(page_of(later, dated))
+    for said in (
+        "AGE is age there",
+        "SEX is sex there",
+        "Birth_Date is birth date there (read by the formula of age then)",
+        "Person ID is person_id there (tells people apart)",
+    ):
+        assert said in words(page)
+    assert fact(page, "Columns to take") == "visit"
+    after = as_(alice).post(page_of(later), sent_by(page), follow=True)
+    taken = now(later)
+    assert taken.universe.names == ("AGE", "SEX", "Birth_Date", "visit", "age then")
+    assert taken.universe["age then"].formula.text == "years_between([Birth_Date], 2019-12-31)"
+    assert [each.name for each in taken.universe["age then"].reads] == ["Birth_Date"]
+    assert taken.universe["AGE"].edges == dated.universe["age"].edges
+    assert [dict(each.bins) for each in taken.universe.impossible] == [{"AGE": ("18 to 24",), "SEX": ("male",)}]
+    assert taken.budget.privacy_unit == PrivacyUnit(kind="person", id_column="Person ID", max_rows=2)
+    assert taken.column_notes == {"Birth_Date": {"description": "as registered"}, "AGE": {"unit": "years"}}
+    assert "Everything that can be taken is here." in words(after)
+    said = AuditEvent.objects.filter(name="Later", action="declare").values_list("detail", flat=True)
+    assert any("AGE as age there" in each for each in said)
+
+
+def test_what_is_not_confirmed_is_not_taken_nor_what_is_made_of_it(dated, later, as_, alice):
+    browser = as_(alice)
+    sent = sent_by(browser.get(page_of(later, dated)), pairs=["SEX"])
+    assert "The protection was not taken." in words(browser.post(page_of(later), sent, follow=True))
+    assert now(later).universe.names == ("SEX", "visit")
+    assert now(later).budget is None
+    # Who sends no pairs has confirmed none.
+    services.datasets.declare_universe(dataset=later, columns=[VISIT])
+    browser.post(page_of(later), {name: value for name, value in sent.items() if name != "pairs"})
+    assert now(later).universe.names == ("visit",)
+    forged = browser.post(page_of(later), sent | {"pairs": ["visit"]})
+    assert forged.status_code == 400
+    with pytest.raises(InvalidInput, match="pairs: 'visit' cannot be taken for age"):
+        services.taking_over.take_over(
+            dataset=later, source=dated, is_same_people=False, by=alice, pairs={"age": "visit"}
+        )
+
+
+def test_of_several_columns_of_one_name_none_is_guessed(dated, ingest, group, as_, alice):
+    two = ingest(b"Birth_Date,birth-date,sex\n1990-01-01,,female\n", "Two", group=group)
+    page = as_(alice).get(page_of(two, dated))
+    assert "birth date there, Birth_Date or birth-date here." in fact(page, "Names that are written alike")
+    assert "pairs" not in page.context["form"].fields
+    assert fact(page, "Columns to take") == "sex"
+    as_(alice).post(page_of(two), sent_by(page))
+    assert now(two).universe.names == ("sex",)
+
+
+def test_the_page_says_which_dates_are_fixed_and_takes_others_that_are_typed_there(dated, later, as_, alice):
+    browser = as_(alice)
+    page = browser.get(page_of(later, dated))
+    assert "A fixed range, 2019-01-01 to 2019-12-31. Change it if the dates of this table are others." in words(page)
+    assert "A row with a date outside it is left out." in words(page)
+    assert fact(page, "Fixed dates to look at").startswith("age then: its formula names 2019-12-31.")
+    visit, birth = range_of(page, "visit"), range_of(page, "Birth_Date")
+    assert (visit.value(), birth.value()) == ("2019-01-01, 2019-07-01, 2019-12-31", "1930-01-01 to 2019-12-31 by year")
+    for typed, rule in (("", "nothing was typed"), ("2020-13-01, 2021-01-01", "must be a date"), ("2020", "range of")):
+        wrong = browser.post(page_of(later), sent_by(page, **{visit.html_name: typed}))
+        assert wrong.status_code == 400
+        assert rule in str(range_of(wrong, "visit").errors)
+        assert now(later).declared is None
+    typed = {visit.html_name: "2020-01-01 to 2020-12-31 by quarter", birth.html_name: birth.value()}
+    after = browser.post(page_of(later), sent_by(page, **typed), follow=True)
+    universe = now(later).universe
+    assert universe["visit"].labels == ("2020 Q1", "2020 Q2", "2020 Q3", "2020 Q4")
+    assert universe["visit"].outside == "drop"
+    assert (universe["Birth_Date"].labels[0], universe["Birth_Date"].labels[-1]) == ("1930", "2019")
+    # By quarter here and by edges there: that is another declaration, and the dates stay those of this table.
+    assert fact(after, "Columns declared in another way here") == "visit: they would be declared as there"
+    assert range_of(after, "visit").value() == "2019-01-01, 2019-07-01, 2019-12-31"
+
+
+def test_a_range_of_dates_that_was_changed_here_is_not_taken_over_again(dated, later, as_, alice):
+    here = {**VISIT, "edges": ["2020-01-01", "2020-07-01", "2020-12-31"]}
+    services.datasets.declare_universe(dataset=later, columns=[here])
+    page = as_(alice).get(page_of(later, dated))
+    assert fact(page, "Columns declared alike") == "visit"
+    assert "visit: 2020-01-01 to 2020-12-31." in fact(page, "Fixed dates to look at")
+    as_(alice).post(page_of(later), sent_by(page))
+    assert now(later).universe["visit"].dates.last.year == 2020
+
+
+# Which names are written alike
+
+#: Names of one column each, in all the ways that are seen to be the same.
+SPELLINGS = (
+    ("age", "Age", "AGE", " age ", "_age"),
+    ("birth date", "Birth_Date", "birth-date", "BIRTH  DATE", "birth_-date", "birth\tdate"),
+    ("straße", "STRASSE", "Strasse"),
+    ("größe", "GRÖSSE", "gro\u0308ße"),
+    ("é id", "e\u0301-ID"),
+)
+#: All of them are other columns than those above, and than one another.
+OTHERS = ("ages", "agé", "birthdate", "date birth", "birth.date", "age2", "a ge", "grosse", "")
+
+
+@pytest.mark.parametrize("spellings", SPELLINGS, ids=lambda names: names[0])
+def test_every_two_spellings_of_a_name_are_paired_and_no_two_names(spellings):
+    for there, here in permutations(spellings, 2):
+        found = similar_names([there, "x", *OTHERS], ["y", here, *OTHERS])
+        assert (found.pairs, found.unclear) == ({there: here}, ())
+    for one, other in combinations([*OTHERS, spellings[0]], 2):
+        assert similar_names([one], [other]).pairs == {}
+
+
+def test_a_name_that_both_tables_have_is_of_no_other_column():
+    found = similar_names(["age", "sex"], ["age", "Age", "sex"])
+    assert (found.pairs, found.unclear) == ({}, ())
+    found = similar_names(["age", "Age"], ["age"])
+    assert (found.pairs, found.unclear) == ({}, ())
+
+
+@pytest.mark.parametrize(
+    ("there", "here"),
+    [
+        (["age"], ["Age", "AGE"]),
+        (["age", "Age"], ["AGE"]),
+        (["birth date", "birth-date"], ["birth_date", "Birth date"]),
+    ],
+)
+def test_of_several_names_that_are_written_alike_none_is_paired_and_all_are_named(there, here):
+    found = similar_names([*there, "sex"], [*here, "Sex"])
+    assert found.pairs == {"sex": "Sex"}
+    assert found.unclear == ((tuple(there), tuple(here)),)
+
+
+def test_a_name_twice_is_one_column():
+    """A formula reads a column that is declared too."""
+    assert similar_names(["age", "age"], ["Age"]).pairs == {"age": "Age"}

@@ -4,6 +4,7 @@ Noise that a test would fail by has a chance below 10^-10 in each.
 """
 
 import re
+import uuid
 
 import pytest
 
@@ -13,7 +14,7 @@ from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.pmw.online import ExactCounts
 from releases.engine.tables.query import TableCounts, open_table
 from releases.engine.workload.queries import read_count
-from releases.models import Release, Session
+from releases.models import Organisation, Release, ReleaseRequest, Session
 from releases.publication import files
 from releases.publication.dictionary import dictionary_csv
 from releases.publication.readme import readme_text
@@ -59,8 +60,8 @@ def test_the_rows_that_have_the_columns_asked_about_are_counted(publish, mechani
 BOTH = [{"marginal": ["age", "sex"]}, {"marginal": ["age"]}, {"marginal": ["town"]}]
 
 
-def test_a_table_of_two_columns_counts_the_rows_that_have_both(publish):
-    assert estimates(publish(*BOTH[:2], epsilon="60")) == [1] + [0] * 9 + [1, 0, 0, 0, 0]
+def test_a_table_of_two_columns_counts_the_rows_that_have_both_and_takes_none_from_others(publish):
+    assert estimates(publish(*BOTH[:2], epsilon="60")) == [1] + [0] * 9 + AGES
 
 
 def test_no_table_loses_a_row_for_the_column_of_another(publish):
@@ -77,7 +78,7 @@ def test_a_sum_is_of_the_rows_that_have_its_column(publish):
 def own(make_declared, publish):
     """A release of tables that count three sets of rows, and its table."""
     table = make_declared([*COLUMNS, TOWN], epsilon="100", content=CONTENT)
-    return publish(*BOTH, of=table, rows_counted="own"), table
+    return publish(*BOTH, of=table), table
 
 
 def test_a_release_says_of_each_table_which_rows_it_counts_and_that_totals_may_differ(own, alice, as_):
@@ -111,23 +112,94 @@ def test_a_release_says_of_each_table_which_rows_it_counts_and_that_totals_may_d
 
 
 def test_tables_that_are_to_make_rows_count_the_same_rows_and_say_so(make_declared, publish, as_, alice):
-    release = publish(*BOTH, of=make_declared([*COLUMNS, TOWN], epsilon="100", content=CONTENT))
+    of = make_declared([*COLUMNS, TOWN], epsilon="100", content=CONTENT)
+    release = publish(*BOTH, of=of, rows_counted="same")
+    assert release.result["receipt"]["synthetic_rows"]
     assert estimates(release) == [1] + [0] * 9 + [1, 0, 0, 0, 0] + [1, 0]
     assert "rows_counted" not in release.result["receipt"]["schema"]
     assert "These rules hold for every count here" in words(as_(alice).get(link("release_detail", release)))
 
 
-def test_methods_are_compared_with_the_rows_that_each_counts(make_declared, make_draft, as_, alice):
-    table = make_declared([*COLUMNS, TOWN], epsilon="100", content=CONTENT)
-    draft = make_draft(table, *BOTH, options={"rows_counted": "own"})
+@pytest.fixture
+def of_three(make_declared):
+    """Two of its columns leave rows out, and one has a category for them."""
+    return make_declared([*COLUMNS, TOWN], epsilon="100", content=CONTENT)
+
+
+OWN_SAID = "Each table counts every row that fits its columns. Totals may differ. There are no synthetic rows unless "
+SAME_SAID = "Only rows that fit all columns asked about count."
+
+
+def test_methods_are_compared_with_the_rows_that_each_counts(of_three, make_draft, as_, alice):
+    draft = make_draft(of_three, *BOTH, delta="0.0000001")
     shown = words(as_(alice).get(link("compare", draft)))
-    assert "each table of all rows that fit its own columns" in shown
+    assert "all rows of each table, no synthetic rows" in shown
     assert "every table only of rows that fit all columns asked about" in shown
-    alike = make_draft(table, {"marginal": ["age", "sex"]}, {"marginal": ["age", "sex", "town"]})
+    alike = make_draft(of_three, {"marginal": ["age", "sex"]}, {"marginal": ["age", "sex", "town"]})
     assert "table only of rows" not in words(as_(alice).get(link("compare", alike)))
     field = 'name="laplace-queries.rows_counted"'
-    for each, is_offered in ((draft, True), (make_draft(table, *BOTH), True), (alike, False)):
+    for each, is_offered in ((draft, True), (make_draft(of_three, *BOTH), True), (alike, False)):
         assert (field in body(as_(alice).get(link("compare", each)))) is is_offered
+
+
+def test_for_answers_a_method_is_recommended_that_keeps_all_rows_of_each_table_and_for_rows_one_that_makes_some(
+    of_three, make_draft, as_, alice
+):
+    draft = make_draft(of_three, *BOTH, mechanism="", delta="0.0000001")
+    found = {}
+    for want in ("", "table", "rows"):
+        page = as_(alice).get(link("compare", draft), {"want": want})
+        found[want] = page.context["page"].recommended
+        panel = words(page).partition("Recommended:")[2].partition("Other methods")[0]
+        assert (OWN_SAID in panel, SAME_SAID in panel) == (want != "rows", want == "rows")
+    plans = {each.mechanism: each for each in services.releases.compare(release=draft)}
+    assert plans[found[""].method.name].schema.universe.own_rows
+    assert found["table"].method == found[""].method
+    assert plans[found["rows"].method.name].makes_synthetic_rows
+    assert "methods that lose no rows" in found[""].why
+
+
+@pytest.mark.parametrize(("want", "own"), [("rows", False), ("table", True), ("", True)])
+def test_what_is_chosen_for_synthetic_rows_makes_them_whatever_the_method(of_three, make_draft, as_, alice, want, own):
+    draft = make_draft(of_three, *BOTH, mechanism="", epsilon="1")
+    shown = as_(alice).get(link("compare", draft), {"want": want})
+    assert ("selected>same" in body(shown)) is (want == "rows")
+    typed = {"epsilon": "1", "delta": "0", "beta": "0.05", "mechanism": "laplace-queries"}
+    sent = as_(alice).post(f"{link('compare', draft)}?want={want}", typed)
+    assert sent.url == link("confirm", draft)
+    plan = services.releases.plan_of(release=Release.objects.get(pk=draft.pk))
+    assert plan.schema.universe.own_rows is own
+    assert plan.makes_synthetic_rows is not own
+    confirm = words(as_(alice).get(link("confirm", draft)))
+    assert (OWN_SAID in confirm) is own
+    assert ("is left out of every count." in confirm) is not own
+
+
+def test_where_all_tables_lose_the_same_rows_no_page_speaks_of_it(of_three, make_draft, as_, alice):
+    alike = make_draft(of_three, {"marginal": ["age", "sex"]}, {"marginal": ["age", "sex", "town"]})
+    for step in ("compare", "confirm"):
+        shown = words(as_(alice).get(link(step, alike)))
+        assert OWN_SAID not in shown
+        assert SAME_SAID not in shown
+    assert services.releases.plan_of(release=alike).makes_synthetic_rows
+
+
+def test_an_approval_of_a_plan_that_counted_the_same_rows_is_none_of_one_that_counts_others(
+    of_three, make_draft, alice, sofia
+):
+    """A reviewer asked for less, and the draft came back; meanwhile its tables count other rows."""
+    Organisation.objects.create(upload_cap_bytes=2**30, review_above="0.1")
+    draft = make_draft(of_three, *BOTH, epsilon="1", options={"rows_counted": "same"})
+    services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False)
+    asked = ReleaseRequest.objects.get()
+    services.reviews.approve_release(request=asked, by=sofia, note="Less.", epsilon="0.5")
+    draft.refresh_from_db()
+    plan = services.releases.plan_of(release=draft)
+    assert not services.releases.needs_review(release=draft, plan=plan, by=alice)
+    services.releases.set_choice(release=draft, epsilon="0.5", mechanism_name="laplace-queries", options={})
+    plan = services.releases.plan_of(release=draft)
+    assert plan.schema.universe.own_rows
+    assert services.releases.needs_review(release=draft, plan=plan, by=alice)
 
 
 def test_a_table_of_its_own_rows_is_about_the_same_rows_as_a_release_of_its_columns_alone(

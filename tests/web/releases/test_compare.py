@@ -71,9 +71,17 @@ def test_looking_at_it_stores_and_spends_nothing(show, draft):
     assert LedgerEntry.objects.count() == entries
 
 
-def test_of_a_table_the_least_proved_bound_is_recommended_and_its_button_comes_first(draft, show):
+@pytest.mark.parametrize("loses_rows", [False, True])
+def test_the_least_proved_bound_is_recommended_and_its_button_comes_first(draft, show, loses_rows):
+    """Of those that keep a table's rows, where another column's rule takes some from it in the others."""
+    if not loses_rows:
+        services.releases.set_questions(release=draft, workload={"version": 1, "queries": [{"marginals": 2}]})
     page = show()
     proved = [row for row in rows_of(draft).values() if row.can_be_chosen and row.bound and not row.is_unproved]
+    own = [row for row in proved if row.plan.schema.universe.own_rows]
+    assert bool(own) is loses_rows
+    assert len(own) < len(proved)
+    proved = own or proved
     least = min(proved, key=lambda row: row.bound.alpha)
     assert page.context["page"].recommended.method.name == least.mechanism.name == chosen_in(page)[0]
 

@@ -31,7 +31,7 @@ def release(tmp_path, upload_file, monkeypatch):
     def give(epsilon, **others):
         said, code = io.StringIO(), 0
         try:
-            call_command("release", **{**arguments, **others}, epsilon=epsilon, stdout=io.StringIO(), stderr=said)
+            call_command("release", **{"stdout": io.StringIO(), **arguments, **others}, epsilon=epsilon, stderr=said)
         except SystemExit as ended:
             code = ended.code
         return code, said.getvalue(), (tmp_path / "out").exists()
@@ -51,6 +51,20 @@ def test_what_needs_a_review_stops_with_a_sentence_and_its_own_exit_code_and_wha
     assert not charges().exists()
     assert Release.objects.get().state == "awaiting review"
     assert release("1") == (0, "", True)
+
+
+@pytest.mark.parametrize(
+    ("choice", "said", "rows"),
+    [
+        ([], "There are no synthetic rows unless --option rows_counted=same is given.", False),
+        (["rows_counted=same"], "rows counted. How many were left out is not known.", True),
+    ],
+)
+def test_it_says_which_rows_its_tables_counted_and_how_to_have_synthetic_ones(release, tmp_path, choice, said, rows):
+    heard = io.StringIO()
+    assert release("1", option=choice, stdout=heard)[0] == 0
+    assert said in heard.getvalue()
+    assert (tmp_path / "out" / "synthetic.csv").exists() is rows
 
 
 def test_under_the_two_person_rule_the_budget_waits_for_two_reviewers(release):

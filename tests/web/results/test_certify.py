@@ -113,7 +113,7 @@ def exact_errors(of, rows_asked=0):
 def test_what_noise_is_added_to_is_the_largest_error_of_the_published_files(
     dataset, make_draft, carry_out, certify, what, rows, monkeypatch
 ):
-    of = carry_out(make_draft(dataset, options={"rows": rows} if rows else None, epsilon="0.8"))
+    of = carry_out(make_draft(dataset, epsilon="0.8", **({"options": {"rows": rows}} if rows else {})))
     seen = []
     monkeypatch.setattr(
         "releases.engine.mechanisms.error_certificate.Certificate.measured",
