@@ -22,7 +22,6 @@ from django.db import transaction
 from numpy.typing import NDArray
 
 from releases.engine.domain.universe import Universe
-from releases.engine.mechanisms.live.histogram import HistogramSession
 from releases.engine.mechanisms.pmw.online import OnlinePlan, Opened
 from releases.engine.mechanisms.pmw.session import AnswerKind, Exchange
 from releases.engine.mechanisms.pmw.session import Session as LiveSession
@@ -65,25 +64,23 @@ def replay(session: Session, plan: OnlinePlan) -> LiveSession:
         total=session.total,
         total_half_width=session.total_half_width,
         noisy_threshold=session.noisy_threshold,
-        noisy_cells=_cells_of(session, plan),
+        bought=_bought(session, plan),
     )
     return plan.resumed(
         opened, [_exchange(each, plan.schema.universe) for each in session.answers.order_by("sequence")]
     )
 
 
-def store_cells(session: Session, live: LiveSession) -> None:
-    """Keep what a session bought when it was opened, if it bought a histogram."""
-    if isinstance(live, HistogramSession):
-        SessionCells.objects.create(session=session, compressed=zlib.compress(live.noisy_cells.astype("<i8").tobytes()))
+def store_bought(session: Session, live: LiveSession, plan: OnlinePlan) -> None:
+    """Keep what a session bought when it was opened, if it bought something."""
+    if live.bought is not None:
+        content = live.bought.astype(plan.bought_as).tobytes()
+        SessionCells.objects.create(session=session, compressed=zlib.compress(content))
 
 
-def _cells_of(session: Session, plan: OnlinePlan) -> NDArray[np.int64] | None:
+def _bought(session: Session, plan: OnlinePlan) -> NDArray[np.float64] | NDArray[np.int64] | None:
     stored = SessionCells.objects.filter(session=session).first()
-    if stored is None:
-        return None
-    cells = np.frombuffer(zlib.decompress(bytes(stored.compressed)), dtype="<i8")
-    return cells.astype(np.int64).reshape(plan.schema.universe.shape)
+    return None if stored is None else np.frombuffer(zlib.decompress(bytes(stored.compressed)), dtype=plan.bought_as)
 
 
 def take(session: Session, plan: OnlinePlan) -> LiveSession:

@@ -166,13 +166,14 @@ class Opened:
 
     Attributes:
         total, total_half_width, noisy_threshold: see `Session`.
-        noisy_cells: of a session that answers from a noisy histogram: its cells; else None.
+        bought: of a session that buys something then: the noisy cells of its histogram, or the answers to its list, one
+            after the other; else None.
     """
 
     total: int
     total_half_width: float
     noisy_threshold: int = 0
-    noisy_cells: NDArray[np.int64] | None = None
+    bought: NDArray[np.float64] | NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,8 +183,14 @@ class OnlinePlan(Plan):
     Attributes:
         rules: of the session.
         total_noise: on the number of rows; None where it is public.
+
+    Class attributes:
+        answers_at_start: whether it has answers to be released before any question is asked.
+        bought_as: how the numbers that it buys then are stored.
     """
 
+    answers_at_start: ClassVar[bool] = False
+    bought_as: ClassVar[str] = "<i8"
     rules: Rules
     total_noise: LaplaceNoise | None
 
