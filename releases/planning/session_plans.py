@@ -11,6 +11,7 @@ from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import Plan
 from releases.engine.mechanisms.live.ways import plan_of_way
 from releases.engine.mechanisms.pmw.online import OnlinePlan
+from releases.engine.workload.queries import Workload
 
 #: Sizes of table that are tried.
 _SIZES = tuple(lead * 10**power for power in range(1, 10) for lead in (1, 2, 5))
@@ -18,13 +19,19 @@ _SIZES = tuple(lead * 10**power for power in range(1, 10) for lead in (1, 2, 5))
 
 @lru_cache(maxsize=256)
 def planned_session(
-    name: str, schema: Schema, budget: PrivacyBudget, beta: Fraction, options: tuple[tuple[str, Any], ...]
+    name: str,
+    schema: Schema,
+    budget: PrivacyBudget,
+    beta: Fraction,
+    options: tuple[tuple[str, Any], ...],
+    listed: Workload | None = None,
 ) -> Plan:
     """
     Args:
         name: of the way in which it answers; empty for the one with the closest bound.
+        listed: questions to be answered at the start.
     """
-    return plan_of_way(name, schema, budget=budget, beta=beta, options=dict(options))
+    return plan_of_way(name, schema, budget=budget, beta=beta, options=dict(options), listed=listed)
 
 
 def least_rows(plan: OnlinePlan, *, share: Fraction, above: int | None = 0) -> int | None:
@@ -35,12 +42,13 @@ def least_rows(plan: OnlinePlan, *, share: Fraction, above: int | None = 0) -> i
     """
     if above is None:
         return None
+    listed = plan.counts_asked if plan.answers_at_start else None
     low, high = sum(size < above for size in _SIZES), len(_SIZES)
     while low < high:
         middle = (low + high) // 2
         options = {**plan.options, "population": _SIZES[middle]}
         kept = tuple((name, value) for name, value in options.items() if value is not None)
-        tried = planned_session(plan.mechanism, plan.schema, plan.budget, plan.beta, kept)
+        tried = planned_session(plan.mechanism, plan.schema, plan.budget, plan.beta, kept, listed)
         is_below = tried.expectation is not None and tried.expectation.alpha < _SIZES[middle] * share
         low, high = (low, middle) if is_below else (middle + 1, high)
     return _SIZES[low] if low < len(_SIZES) else None

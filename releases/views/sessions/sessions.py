@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -24,6 +25,7 @@ from releases.display.error_messages import in_words
 from releases.display.paging import chosen_page
 from releases.engine.domain.privacy import privacy_budget
 from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan, PlanChanged
 from releases.engine.mechanisms.pmw.online import OnlinePlan
@@ -42,17 +44,26 @@ from releases.models import (
     Release,
     ReleaseState,
     Session,
+    Workload,
+    WorkloadVersion,
 )
-from releases.permissions import get_dataset_for, get_own_session_for, get_session_for, signed_in, withdrawn_session
+from releases.permissions import (
+    get_dataset_for,
+    get_own_session_for,
+    get_session_for,
+    get_workload_for,
+    signed_in,
+    withdrawn_session,
+)
 from releases.planning.session_plans import planned_session
 from releases.presentation.sessions.past_answers import PastAnswer, past_answer
 from releases.presentation.sessions.sentences import session_sentence
 from releases.presentation.sessions.session_list import session_rows
-from releases.presentation.sessions.session_page import Known, Offer, live_session, session_page
+from releases.presentation.sessions.session_page import live_session, session_page
 from releases.presentation.sessions.session_plan import session_plan
 from releases.publication import files
 from releases.publication.readme import name_of
-from releases.services.known_answers import known_in_session
+from releases.services.session_questions import Known, Offer
 from releases.services.sessions import DEFAULT_QUESTIONS
 from releases.views.common.csv_exports import csv_response
 from releases.views.common.live_validation import status_of
@@ -81,14 +92,16 @@ def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     form = SessionForm(
         typed_or_first(request.POST if request.method == "POST" else request.GET, _first(dataset.budget)),
         declared=dataset.schema.universe.names,
+        workloads=[(str(each.pk), each.name) for each in Workload.objects.for_list(request.user)],
     )
     draft = SessionDraftForm(request.POST if request.method == "POST" else request.GET).given["draft"]
     plan, problem = None, ""
     if form.is_valid():
         try:
-            plan = _plan(dataset.schema, form)
+            listed = _listed(request, dataset.schema.universe, form)
+            plan = _plan(dataset.schema, form, listed)
             if request.method == "POST" and not plan.infeasible:
-                return redirect("confirm", release_id=_drafted(request, dataset, form, draft).pk)
+                return redirect("confirm", release_id=_drafted(request, dataset, form, draft, listed).pk)
         except (InvalidInput, services.release_inputs.Refusal) as error:
             problem = in_words(error)
     context = {
@@ -114,18 +127,47 @@ def _first(budget: Budget | None) -> dict[str, Any]:
     }
 
 
-def _plan(schema: Schema, form: SessionForm) -> Plan:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Listed:
+    """What is answered when a session is opened, in the workload format, and the saved version that it is of."""
+
+    questions: dict[str, Any]
+    version: WorkloadVersion | None = None
+
+
+def _listed(request: HttpRequest, universe: Universe, form: SessionForm) -> _Listed | None:
+    """None where nothing is.
+
+    Raises:
+        InvalidInput: the workload does not fit the columns.
+    """
+    chosen = form.cleaned_data["listed"]
+    if not chosen:
+        return None
+    if chosen in dict(SessionForm.TABLES):
+        names = services.sessions.columns_of_session(universe, form.cleaned_data["columns"])
+        return _Listed(questions=services.sessions.all_tables(names, columns=int(chosen)))
+    version = get_workload_for(request, uuid.UUID(chosen)).latest
+    return _Listed(questions=services.workloads.mapped_questions(version, universe, {}), version=version)
+
+
+def _plan(schema: Schema, form: SessionForm, listed: _Listed | None) -> Plan:
     given = form.cleaned_data
+    asked = services.sessions.list_of_session(schema.universe, listed and listed.questions, given["columns"])
+    names = services.sessions.columns_of_session(schema.universe, given["columns"])
     return planned_session(
         given["way"],
-        schema.project(services.sessions.columns_of_session(schema.universe, given["columns"])),
+        schema.project(names) if asked is None else replace(schema, universe=asked.universe),
         privacy_budget(epsilon=given["epsilon"], delta=given["delta"] or "0"),
         services.release_inputs.read_beta(given["beta"]),
         tuple((name, value) for name, value in form.options.items() if value is not None),
+        asked,
     )
 
 
-def _drafted(request: HttpRequest, dataset: Dataset, form: SessionForm, draft: uuid.UUID | None) -> Release:
+def _drafted(
+    request: HttpRequest, dataset: Dataset, form: SessionForm, draft: uuid.UUID | None, listed: _Listed | None
+) -> Release:
     """The draft that this plan was kept in before, changed; or a new one."""
     given = form.cleaned_data
     chosen: dict[str, Any] = {
@@ -135,6 +177,8 @@ def _drafted(request: HttpRequest, dataset: Dataset, form: SessionForm, draft: u
         "options": form.options,
         "columns": given["columns"],
         "way": given["way"],
+        "listed": listed and listed.questions,
+        "version": listed and listed.version,
     }
     drafts = dataset.releases.filter(state=ReleaseState.DRAFT).of_kind(SESSION)
     kept = drafts.filter(pk=draft).first() if draft is not None else None
@@ -159,9 +203,22 @@ def address_of_session(release: Release) -> str:
         "beta": release.beta,
         "way": release.mechanism,
     }
-    (query,) = (release.workload or {"queries": [{"count": {}}]})["queries"]
-    held |= options | {"columns": list(query["count"])}
+    queries = (release.workload or {"queries": [{"count": {}}]})["queries"]
+    columns = tuple(dict.fromkeys(name for each in queries for name in each.get("marginal") or each.get("count") or ()))
+    held |= options | {"columns": columns, "listed": _listed_in(release, columns)}
     return f"{reverse('new_session', args=[release.dataset_id])}?{urlencode(held, doseq=True)}"
+
+
+def _listed_in(release: Release, columns: Collection[str]) -> str:
+    """The choice that made a draft's list; empty where it has none."""
+    if release.workload_version is not None:
+        return str(release.workload_version.workload_id)
+    tables = {
+        frozenset(map(frozenset, services.sessions.tables_of(columns, columns=int(number)))): number
+        for number, _ in SessionForm.TABLES
+    }
+    queries = (release.workload or {"queries": []})["queries"]
+    return tables.get(frozenset(frozenset(each.get("marginal", ())) for each in queries), "")
 
 
 def session_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
@@ -225,15 +282,15 @@ def _ask(
                 return in_one_line(each), 400
         query = form.cleaned_data["query"] if form.is_bound else typed.predicate()
         within, person = wanted.cleaned_data["within"], signed_in(request)
-        if not (form.is_bound and form.cleaned_data["anyway"]):
-            known = known_in_session(query, session=live, plan=plan, person=person, within=within)
-            if known is not None:
-                return Known(query=query, within=within, answer=known)
-        if within is not None and not wanted.cleaned_data["agreed"]:
-            price = services.sessions.price_of(session=live, query=query, within=within, by=person)
-            if price is not None:
-                return Offer(query=query, within=within, price=price)
-        return services.sessions.ask_session(session=live, query=query, by=person, within=within)
+        return services.session_questions.answer_or_offer(
+            session=live,
+            plan=plan,
+            query=query,
+            by=person,
+            within=within,
+            anyway=form.is_bound and form.cleaned_data["anyway"],
+            agreed=bool(wanted.cleaned_data["agreed"]),
+        )
     except InvalidInput as error:
         return in_words(error), 400
     except (SessionOver, refusals.LedgerRefusal, services.release_inputs.Refusal) as error:

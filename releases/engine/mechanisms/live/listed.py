@@ -6,8 +6,8 @@ into parts, as in a session with plain noise (``noise.py``). What the list answe
 each of its answers, and each count that is a sum of cells of one of its tables.
 
 **Privacy.** What is bought at the start is a release of its own, of (s ε)-DP, or (s ρ)-zCDP. All later answers together
-are of what is left of ε, or of ρ, as ``noise.py`` proves whatever their questions depend on, so also on what was bought.
-Both add up.
+are of what is left of ε, or of ρ, as ``noise.py`` proves whatever their questions depend on, so also on what was
+bought. Both add up.
 
 **Accuracy.** Three events have a share of β each, so none happens with probability 1 - β. A priced answer leaves its
 half width: as in ``noise.py``. An answer of the list does: the bound of its own plan. A sum does: let q be a count over
@@ -37,8 +37,6 @@ from releases.engine.bounds.accuracy import Bound, Proof, normal_max_quantile
 from releases.engine.bounds.all_counts import code_length
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP, decimal_text
 from releases.engine.domain.schema import Schema
-from releases.engine.errors import InvalidInput
-from releases.engine.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from releases.engine.mechanisms.base import (
     ROWS,
     SAME,
@@ -53,7 +51,7 @@ from releases.engine.mechanisms.base import (
     register,
     too_many_cells,
 )
-from releases.engine.mechanisms.live.noise import PARTS, NoiseRules, NoiseSession, noise_rules
+from releases.engine.mechanisms.live.noise import NoiseRules, NoiseSession, noise_rules
 from releases.engine.mechanisms.pmw.online import POPULATION, QUESTIONS, OnlinePlan, Opened, Setting
 from releases.engine.mechanisms.pmw.session import AnswerKind, AnswerPrice, Exchange, Session, SessionOver, Truth
 from releases.engine.mechanisms.queries import AnswersPlan, NoisyQueriesPlan, described
@@ -238,7 +236,7 @@ class ListedSession(NoiseSession):
 
     def released(self) -> Iterator[tuple[Family, NDArray[np.float64], float]]:
         """The list too, each of its counts with the closest answer that there is."""
-        closest = {each.query: each for each in self.closest}
+        closest: dict[Family, Exchange] = {each.query: each for each in self.closest}
         listed = zip(
             self.start.workload.families,
             self.start.workload.split(self.estimates),
@@ -246,9 +244,9 @@ class ListedSession(NoiseSession):
             strict=True,
         )
         for family, estimates, half_width in listed:
-            asked = closest.pop(unweighted(family), None) if isinstance(family, Count) else None
+            asked = closest.pop(unweighted(family), None)
             if asked is not None and asked.half_width < half_width:
-                yield unweighted(family), np.asarray([float(asked.estimate)]), asked.half_width
+                yield asked.query, np.asarray([float(asked.estimate)]), asked.half_width
             else:
                 yield unweighted(family), estimates, half_width
         for asked in closest.values():
@@ -375,7 +373,7 @@ def _planned(request: Request, *, is_concentrated: bool) -> Plan:
         },
         expectation=Bound(
             beta=request.beta,
-            half_widths=(rules.half_width,) * len(workload.families),
+            half_widths=start.half_widths,
             proof=Proof.BEFORE,
             formula=bought.bound.formula,
             source=bought.bound.source,
@@ -404,15 +402,14 @@ def _bought(schema: Schema, workload: Workload, budget: PrivacyBudget, beta: Fra
 def _largest(plan: Plan) -> float:
     """The largest half width, each times its weight."""
     assert plan.bound is not None
-    return max(
-        weight * width for weight, width in zip(plan.counts_asked.weights, plan.bound.half_widths, strict=True)
-    )
+    return max(weight * width for weight, width in zip(plan.counts_asked.weights, plan.bound.half_widths, strict=True))
 
 
 def _what_is_left(setting: Setting, bought: AnswersPlan) -> Setting:
     """The setting of all later answers: what the list costs is gone, as the accountant prices it."""
     price = accountant.price(bought.events, delta=Fraction(0), neighbours=bought.schema.neighbours)
     unit = Fraction(1, 10**accountant.EPSILON_PLACES)
+    assert price.rho is not None
     if setting.is_concentrated:
         return replace(setting, rho=setting.rho - price.rho * unit)
     assert price.pure_epsilon is not None

@@ -73,7 +73,7 @@ def plan_of_way(
         if ways[0] not in (LISTED, ALL_CELLS):
             raise InvalidInput("way", name, f"must be {LISTED} or empty where questions are listed")
     elif name == LISTED:
-        raise InvalidInput("listed", "no questions", "must be chosen: this way begins with their answers")
+        raise InvalidInput("workload", "no questions", "must be chosen: this way begins with their answers")
     plans = [
         mechanism(way).plan(
             schema,
