@@ -373,6 +373,18 @@ a-replaced-row-moves-one-cell-of-a-session in releases/engine/mechanisms/live/hi
   -l1_sensitivity=histogram_sensitivity(request.schema).l1
   +l1_sensitivity=request.schema.rows_of_unit
   tests/engine/mechanisms/test_live_noise.py::test_a_bought_histogram_answers_everything_without_the_table
+what-a-list-cost-is-spent-again in releases/engine/mechanisms/live/listed.py
+  -return replace(setting, rho=setting.rho - sum(each.rho for each in prices))
+  +return setting
+  tests/engine/mechanisms/test_live_listed.py::test_the_list_and_all_later_answers_together_cost_what_was_charged
+a-sum-as-close-as-one-cell in releases/engine/mechanisms/live/listed.py
+  -return noise.sum(count=cells, beta=exp(log_beta))
+  +return noise.sum(count=1, beta=exp(log_beta))
+  tests/engine/mechanisms/test_live_listed.py::test_all_sums_of_the_list_keep_their_widths_at_once
+every-sum-gets-all-of-beta in releases/engine/mechanisms/live/listed.py
+  -log_beta = log(self.beta) - code_length(query, universe)
+  +log_beta = log(self.beta)
+  tests/engine/mechanisms/test_live_listed.py::test_all_sums_of_the_list_keep_their_widths_at_once
 every-count-gets-all-of-beta in releases/engine/bounds/all_counts.py
   -log(beta) - code_length(query, universe)
   +log(beta)
@@ -381,6 +393,10 @@ a-sequence-of-rhos-at-half in releases/engine/accounting/accountant.py
   -return Forms(epsilon=None, rho=event.rho)
   +return Forms(epsilon=None, rho=event.rho / 2)
   tests/engine/mechanisms/test_live_noise.py::test_a_concentrated_event_costs_its_rho
+a-price-that-nobody-agreed-to in releases/services/session_questions.py
+  -if within is not None and not agreed:
+  +if within is None and not agreed:
+  tests/web/sessions/test_ways.py::test_an_error_that_is_typed_is_priced_first_and_costs_only_when_it_is_agreed_to
 parts-that-nobody-remembers in releases/services/sessions.py
   -parts=exchange.parts,
   +parts=0,

@@ -177,7 +177,7 @@ class Prepared:
 
 
 def prepared(plan: OnlinePlan) -> Prepared | None:
-    """The yardstick of a session's plan; None where nothing is known of its bound, or it answers a list at the start."""
+    """The yardstick of a session's plan; None where nothing is known of its bound, or it begins with a list."""
     if plan.expectation is None or plan.rules.questions is None or plan.answers_at_start:
         return None
     bounds = _within_if_prepared(plan.schema, plan.rules.questions, plan.budget, plan.beta)

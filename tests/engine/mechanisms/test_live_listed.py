@@ -146,7 +146,7 @@ def test_other_questions_are_measured_until_none_is_left_and_the_list_goes_on():
 
 
 def test_what_is_asked_for_closer_than_it_was_bought_is_measured():
-    plan, session, truth, rng = opened(questions=2, start=5)
+    _, session, truth, rng = opened(questions=2, start=5)
     asked = Count(attributes=("c0", "c1"), bins=((0,), (0,)))
     bought = session.ask(asked, Forbidden(), rng=rng, within=10**6)
     closer = session.ask(asked, truth, rng=rng, within=int(bought.half_width) - 1)
@@ -237,8 +237,16 @@ def test_what_is_released_at_the_end_is_the_list_and_what_was_asked_the_closest_
     assert half_widths[1:] == (*plan.start.half_widths[1:], alone.half_width)
 
 
-def test_running_totals_and_too_many_cells_are_refused_with_what_to_do():
-    assert "the table of a column" in plan_for(asked=[{"prefix": "c0"}]).infeasible
+@BUDGETS
+def test_a_running_total_is_answered_as_it_was_bought_and_a_range_is_not(budget):
+    plan, session, _, rng = opened(budget, asked=[{"prefix": "c0"}])
+    answer = session.ask(Count(attributes=("c0",), bins=((0, 1),)), Forbidden(), rng=rng)
+    assert answer.estimate == max(0, round(float(session.bought[1])))
+    assert answer.half_width == plan.rules.listed_half_width
+    assert plan.start.width_of(Count(attributes=("c0",), bins=((1, 2),))) is None
+
+
+def test_too_many_cells_are_refused_with_what_to_do():
     wide = planned(NAME, categories((1000, 1000, 1000, 1000)), [{"marginal": ["c0"]}])
     assert "fewer columns" in wide.infeasible
 

@@ -142,7 +142,8 @@ def test_when_no_priced_answer_is_left_the_session_stays_open_for_the_list(open_
     assert session.used_up_at is None
     untouched()
     client = as_(alice)
-    refused = client.post(page_of(session), {"query": json.dumps({"age": {"from": 35}, "sex": ["male"]})})
+    other = {"query": json.dumps({"age": {"from": 35}, "sex": ["male"]})}
+    refused = client.post(page_of(session), other)
     assert refused.status_code == 409
     assert "bought at the start" in live_of(refused).problem
     priced = client.post(

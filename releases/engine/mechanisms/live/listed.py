@@ -52,6 +52,7 @@ from releases.engine.mechanisms.base import (
     too_many_cells,
 )
 from releases.engine.mechanisms.live.noise import NoiseRules, NoiseSession, noise_rules
+from releases.engine.mechanisms.marginal_fit.common import TOO_NOISY
 from releases.engine.mechanisms.pmw.online import POPULATION, QUESTIONS, OnlinePlan, Opened, Setting
 from releases.engine.mechanisms.pmw.session import AnswerKind, AnswerPrice, Exchange, Session, SessionOver, Truth
 from releases.engine.mechanisms.queries import AnswersPlan, NoisyQueriesPlan, described
@@ -79,10 +80,6 @@ _DESIGNS = {
 _PRICED, _LISTED, _SUMS = Fraction(1, 2), Fraction(1, 4), Fraction(1, 4)
 #: Below e to it the law of a sum is not computed.
 _RAREST = -600.0
-_NO_RUNNING_TOTALS = (
-    "A list that is answered at the start holds tables and counts. Ask for the table of a column in place of its "
-    "running totals: any range of it is added up for nothing."
-)
 _NONE_LEFT = (
     "Every answer with a price of its own was asked for. Only what follows from the answers bought at the start is "
     "still answered."
@@ -150,18 +147,26 @@ class Start:
         if isinstance(family, Marginal):
             own = own.reshape(tuple(self.workload.universe[name].size for name in family.attributes))
             own = own[np.ix_(*self._bins(query, family))]
+        elif isinstance(family, Prefix):
+            own = own[len(query.bins[0]) - 1]
         return max(0, floor(float(own.sum()) + 0.5))
 
     def _source(self, query: Count) -> int | None:
-        """The family that answers a count: itself if it is in the list, else the table of which it adds up the least
-        noise by itself. A function of the count alone."""
+        """The family that answers a count, as one of its answers or as a sum of them: of several, that in which it has
+        the least noise of its own. A function of the count alone."""
         found: dict[int, float] = {}
         for place, (family, weight) in enumerate(zip(self.workload.families, self.workload.weights, strict=True)):
             if isinstance(family, Marginal) and set(query.attributes) <= set(family.attributes):
                 found[place] = self._cells(query, family) / weight**2
-            elif isinstance(family, Count) and unweighted(family.simplified(self.workload.universe)) == query:
-                return place
+            elif self._asks(family, query):
+                found[place] = 1 / weight**2
         return min(found, key=found.__getitem__, default=None)
+
+    def _asks(self, family: Family, query: Count) -> bool:
+        """Whether a count is itself in a family that is no table."""
+        if isinstance(family, Count):
+            return unweighted(family.simplified(self.workload.universe)) == query
+        return query.attributes == family.attributes and query.bins[0] == tuple(range(len(query.bins[0])))
 
     def _width(self, query: Count, place: int) -> float:
         family, listed = self.workload.families[place], self.half_widths[place]
@@ -252,7 +257,7 @@ class ListedSession(NoiseSession):
         for asked in closest.values():
             yield asked.query, np.asarray([float(asked.estimate)]), asked.half_width
 
-    def _to_agree(self) -> NDArray[np.float64]:
+    def to_agree(self) -> NDArray[np.float64]:
         """A distribution fitted to the list, uniform over columns that it does not ask about."""
         plan, universe = self.start.plan, self.universe
         rows = None if self.total_half_width else self.total
@@ -265,7 +270,7 @@ class ListedSession(NoiseSession):
             population=plan.schema.population,
         )
         if fitted is None:
-            return super()._to_agree()
+            return super().to_agree()
         known = {name for component in fitted.components for name in component.names}
         table = fitted.marginal(tuple(name for name in universe.names if name in known))
         shape = tuple(size if name in known else 1 for name, size in zip(universe.names, universe.shape, strict=True))
@@ -326,8 +331,6 @@ class ListedOnline(Mechanism):
         universe = request.schema.universe
         if (refusal := too_many_cells(request, universe, bytes_each=24)) is not None:
             return refusal
-        if any(isinstance(family, Prefix) for family in request.counts_asked.families):
-            return infeasible(request, _NO_RUNNING_TOTALS)
         ways = [False, True] if isinstance(request.budget, ApproxDP) else [False]
         found = [_planned(request, is_concentrated=each) for each in ways]
         plans = [each for each in found if isinstance(each, ListedPlan)]
@@ -339,11 +342,15 @@ def _planned(request: Request, *, is_concentrated: bool) -> Plan:
     workload, share = request.counts_asked, Fraction(request.options["start"], 100)
     setting = Setting.of(request, questions=request.options["questions"] or 1, is_concentrated=is_concentrated)
     left = Fraction(setting.beta_of_answers)
-    budget: PrivacyBudget = PureDP(epsilon=setting.epsilon * share)
+    budget: PrivacyBudget
     if is_concentrated:
         assert isinstance(request.budget, ApproxDP)
-        delta = request.budget.delta
-        budget = ApproxDP(epsilon=epsilon_of_rho(rho=setting.rho * share, delta=delta), delta=delta)
+        epsilon, delta = epsilon_of_rho(rho=setting.rho * share, delta=request.budget.delta), request.budget.delta
+        if not epsilon:
+            return infeasible(request, TOO_NOISY)
+        budget = ApproxDP(epsilon=epsilon, delta=delta)
+    else:
+        budget = PureDP(epsilon=setting.epsilon * share)
     bought = _bought(request.schema, workload, budget, left * _LISTED)
     if bought.infeasible:
         return infeasible(request, bought.infeasible)
@@ -351,6 +358,8 @@ def _planned(request: Request, *, is_concentrated: bool) -> Plan:
     assert bought.bound is not None
     start = Start(plan=bought, beta=float(left * _SUMS))
     setting = _what_is_left(setting, bought)
+    if is_concentrated and setting.rho <= 0:
+        return infeasible(request, TOO_NOISY)
     event = ConcentratedEvent(rho=setting.rho) if is_concentrated else PureEvent(epsilon=setting.epsilon)
     priced = noise_rules(setting, beta=float(left * _PRICED))
     rules = ListedRules(
@@ -406,13 +415,12 @@ def _largest(plan: Plan) -> float:
 
 
 def _what_is_left(setting: Setting, bought: AnswersPlan) -> Setting:
-    """The setting of all later answers: what the list costs is gone, as the accountant prices it."""
-    price = accountant.price(bought.events, delta=Fraction(0), neighbours=bought.schema.neighbours)
-    unit = Fraction(1, 10**accountant.EPSILON_PLACES)
-    assert price.rho is not None
+    """The setting of all later answers: what the list costs is gone."""
+    prices = [accountant.forms(event) for event in bought.events]
     if setting.is_concentrated:
-        return replace(setting, rho=setting.rho - price.rho * unit)
-    assert price.pure_epsilon is not None
-    epsilon = setting.epsilon - price.pure_epsilon * unit
-    spent = Fraction(0) if setting.total_noise is None else setting.total_noise.epsilon
-    return replace(setting, budget=PureDP(epsilon=epsilon + spent))
+        return replace(setting, rho=setting.rho - sum(each.rho for each in prices))
+    left = setting.budget.epsilon
+    for each in prices:
+        assert each.pure_epsilon is not None
+        left -= each.pure_epsilon
+    return replace(setting, budget=PureDP(epsilon=left))

@@ -237,7 +237,7 @@ class OnlinePlan(Plan):
             estimates=tuple(estimates),
             bound=replace(self.expectation, half_widths=tuple(widths), proof=Proof.AFTER),
             total=float(session.total),
-            distribution=whole_universe(self.schema.universe, session.distribution()),
+            distribution=whole_universe(self.schema.universe, session.to_agree()),
             notes={
                 "updates used": self.rules.updates - session.updates_left,
                 "answered for free": sum(each.kind is AnswerKind.PUBLIC for each in session.exchanges),

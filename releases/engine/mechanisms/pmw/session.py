@@ -303,7 +303,7 @@ class Session(ABC):
         its estimate and the others to the rest, in turns: iterative proportional fitting (Deming and Stephan 1940). A
         free answer is asked no more of than to stay within its half width.
         """
-        weights = self._to_agree()
+        weights = self.to_agree()
         if self.total <= 0:
             return weights
         # Multiplies every cell, so that a turn touches the cells of its query alone.
@@ -328,8 +328,8 @@ class Session(ABC):
                 break
         return weights
 
-    def _to_agree(self) -> NDArray[np.float64]:
-        """What is moved to agree with the answers."""
+    def to_agree(self) -> NDArray[np.float64]:
+        """What follows from all but single answers, which it is moved to agree with then."""
         return self.distribution()
 
     def released(self) -> Iterator[tuple[Family, NDArray[np.float64], float]]:
