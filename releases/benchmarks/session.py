@@ -63,8 +63,8 @@ def _ways(adult: Adult) -> Table:
         f"neighbouring ones; 48,842 rows, {universe.size:,} cells, epsilon 1, one row added or removed, "
         f"bound at 95%, planned for {COUNTS:,} questions and 10,000 rows as the page proposes. A list is the tables of "
         f"every column and of every two, for half of epsilon. Stated is what all answers are within, and the mean of "
-        f"what each says; errors are of the answers. Seconds are of the processor, for the opening and all answers; "
-        f"counting is not in them.",
+        f"what each says; then their largest error, and its mean. Seconds are of the processor, for opening and all "
+        f"answers; counting is not in them.",
         heads=(
             "way",
             "delta",

@@ -10,6 +10,7 @@ import json
 import uuid
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 from urllib.parse import urlencode
 
@@ -23,13 +24,14 @@ from django.views.decorators.http import require_POST
 from releases import services
 from releases.display.error_messages import in_words
 from releases.display.paging import chosen_page
-from releases.engine.domain.privacy import privacy_budget
+from releases.engine.domain.privacy import PrivacyBudget, privacy_budget
 from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
-from releases.engine.mechanisms.base import Plan, PlanChanged
+from releases.engine.mechanisms.base import PlanChanged
 from releases.engine.mechanisms.pmw.online import OnlinePlan
 from releases.engine.mechanisms.pmw.session import AnswerKind, SessionOver
+from releases.engine.workload.queries import Workload as AskedWorkload
 from releases.forms.fields import in_one_line, sent_with, typed_or_first
 from releases.forms.predicates import ConditionsForm
 from releases.forms.releases import AskForm, AudienceForm, SessionDraftForm, SessionForm, SessionLinkForm, WithinForm
@@ -55,12 +57,13 @@ from releases.permissions import (
     signed_in,
     withdrawn_session,
 )
-from releases.planning.session_plans import planned_session
+from releases.planning.session_plans import every_way, planned_session
 from releases.presentation.sessions.past_answers import PastAnswer, past_answer
 from releases.presentation.sessions.sentences import session_sentence
 from releases.presentation.sessions.session_list import session_rows
 from releases.presentation.sessions.session_page import live_session, session_page
 from releases.presentation.sessions.session_plan import session_plan
+from releases.presentation.sessions.session_ways import WayShown, ways_shown
 from releases.publication import files
 from releases.publication.readme import name_of
 from releases.services.session_questions import Known, Offer
@@ -95,13 +98,15 @@ def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         workloads=[(str(each.pk), each.name) for each in Workload.objects.for_list(request.user)],
     )
     draft = SessionDraftForm(request.POST if request.method == "POST" else request.GET).given["draft"]
-    plan, problem = None, ""
+    plan, problem, ways = None, "", tuple[WayShown, ...]()
     if form.is_valid():
         try:
             listed = _listed(request, dataset.schema.universe, form)
-            plan = _plan(dataset.schema, form, listed)
+            asked = _asked(dataset.schema, form, listed)
+            plan = planned_session(form.cleaned_data["way"], *asked)
             if request.method == "POST" and not plan.infeasible:
                 return redirect("confirm", release_id=_drafted(request, dataset, form, draft, listed).pk)
+            ways = ways_shown(every_way(*asked), planned=plan.mechanism)
         except (InvalidInput, services.release_inputs.Refusal) as error:
             problem = in_words(error)
     context = {
@@ -111,6 +116,7 @@ def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         "draft": draft,
         **budget_facts(dataset.budget, dataset.schema if plan is None else plan.schema),
         "planned": session_plan(plan, dataset) if plan is not None else None,
+        "ways": ways,
     }
     is_wrong = bool(form.errors or problem)
     return render(request, "sessions/session_new.html", context, status=status_of(request, is_wrong=is_wrong))
@@ -151,12 +157,14 @@ def _listed(request: HttpRequest, universe: Universe, form: SessionForm) -> _Lis
     return _Listed(questions=services.workloads.mapped_questions(version, universe, {}), version=version)
 
 
-def _plan(schema: Schema, form: SessionForm, listed: _Listed | None) -> Plan:
+def _asked(
+    schema: Schema, form: SessionForm, listed: _Listed | None
+) -> tuple[Schema, PrivacyBudget, Fraction, tuple[tuple[str, Any], ...], AskedWorkload | None]:
+    """What a plan of any way is made of, as arguments of `planned_session` after the way."""
     given = form.cleaned_data
     asked = services.sessions.list_of_session(schema.universe, listed and listed.questions, given["columns"])
     names = services.sessions.columns_of_session(schema.universe, given["columns"])
-    return planned_session(
-        given["way"],
+    return (
         schema.project(names) if asked is None else replace(schema, universe=asked.universe),
         privacy_budget(epsilon=given["epsilon"], delta=given["delta"] or "0"),
         services.release_inputs.read_beta(given["beta"]),

@@ -112,6 +112,9 @@ class HistogramOnlinePlan(OnlinePlan):
     def half_width_of(self, query: Count) -> float:
         return self.rules.width_of(query, self.schema.universe)
 
+    def expected_error(self, query: Count) -> float:
+        return self.rules.noise.mean(count=query.summed(self.schema.universe))
+
     def _open(self, counts: Counts, total: int, total_half_width: float, rng: Randomness) -> Session:
         exact = counts.histogram()
         noisy = exact + self.rules.noise.draw(exact.shape, rng)

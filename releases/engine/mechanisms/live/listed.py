@@ -37,6 +37,7 @@ from releases.engine.bounds.accuracy import Bound, Proof, normal_max_quantile
 from releases.engine.bounds.all_counts import code_length
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP, decimal_text
 from releases.engine.domain.schema import Schema
+from releases.engine.mechanisms.additive_noise import mean_of_normal
 from releases.engine.mechanisms.base import (
     ROWS,
     SAME,
@@ -156,21 +157,20 @@ class Start:
         the least noise of its own. A function of the count alone."""
         found: dict[int, float] = {}
         for place, (family, weight) in enumerate(zip(self.workload.families, self.workload.weights, strict=True)):
-            if isinstance(family, Marginal) and set(query.attributes) <= set(family.attributes):
+            if self._answers(family, query):
                 found[place] = self._cells(query, family) / weight**2
-            elif self._asks(family, query):
-                found[place] = 1 / weight**2
         return min(found, key=found.__getitem__, default=None)
 
-    def _asks(self, family: Family, query: Count) -> bool:
-        """Whether a count is itself in a family that is no table."""
+    def _answers(self, family: Family, query: Count) -> bool:
+        if isinstance(family, Marginal):
+            return set(query.attributes) <= set(family.attributes)
         if isinstance(family, Count):
             return unweighted(family.simplified(self.workload.universe)) == query
         return query.attributes == family.attributes and query.bins[0] == tuple(range(len(query.bins[0])))
 
     def _width(self, query: Count, place: int) -> float:
         family, listed = self.workload.families[place], self.half_widths[place]
-        cells = self._cells(query, family) if isinstance(family, Marginal) else 1
+        cells = self._cells(query, family)
         if cells == 1:
             return listed
         return float(floor(min(cells * listed, self._width_of_sum(query, place, cells)) + 0.5))
@@ -184,17 +184,35 @@ class Start:
             noise = self.plan.noise.of_weight(self.workload.weights[place])
             return noise.sum(count=cells, beta=exp(log_beta))
         plan, asked = self.plan, Workload(universe=universe, families=(query,))
-        (variance,) = answer_variances(asked, plan.residuals, plan.multipliers, plan.lattice_variance)
         (slack,) = lattice_slack(asked, plan.residuals, plan.multipliers)
-        return normal_max_quantile(count=1, beta=exp(log_beta)) * sqrt(variance) + slack
+        return normal_max_quantile(count=1, beta=exp(log_beta)) * sqrt(_variance(plan, query)) + slack
+
+    def expected_error(self, query: Count) -> float:
+        """The mean error of the answer to a count that the list answers: that of its noise."""
+        if isinstance(self.plan, ResidualQueriesPlan):
+            return mean_of_normal(_variance(self.plan, query))
+        place = self._source(query)
+        assert place is not None
+        family = self.workload.families[place]
+        return self.plan.noise.of_weight(self.workload.weights[place]).mean(count=self._cells(query, family))
 
     def _cells(self, query: Count, family: Family) -> int:
+        """How many answers of a family a count adds up."""
+        if not isinstance(family, Marginal):
+            return 1
         return prod(map(len, self._bins(query, family)))
 
     def _bins(self, query: Count, family: Family) -> list[tuple[int, ...]]:
         chosen = dict(zip(query.attributes, query.bins, strict=True))
         universe = self.workload.universe
         return [chosen.get(name, tuple(range(universe[name].size))) for name in family.attributes]
+
+
+def _variance(plan: ResidualQueriesPlan, query: Count) -> float:
+    """Of the noise in a count, summed from the residuals of its table."""
+    asked = Workload(universe=plan.counts_asked.universe, families=(query,))
+    (variance,) = answer_variances(asked, plan.residuals, plan.multipliers, plan.lattice_variance)
+    return variance
 
 
 @dataclass(kw_only=True)
@@ -288,8 +306,18 @@ class ListedPlan(OnlinePlan):
     start: Start
 
     def half_width_of(self, query: Count) -> float:
+        bought = self._bought(query)
+        return self.rules.paid_half_width if bought is None else bought
+
+    def expected_error(self, query: Count) -> float:
+        if self._bought(query) is not None:
+            return self.start.expected_error(query.simplified(self.schema.universe))
+        return self.rules.noise(self.rules.usual_parts).mean(count=1)
+
+    def _bought(self, query: Count) -> float | None:
+        """What the answer to a question is within that the list answers closely enough where its asker says nothing."""
         bought = self.start.width_of(query.simplified(self.schema.universe))
-        return bought if bought is not None and bought <= self.rules.half_width else self.rules.paid_half_width
+        return bought if bought is not None and bought <= self.rules.half_width else None
 
     def _open(self, counts: Counts, total: int, total_half_width: float, rng: Randomness) -> Session:
         plan = self.start.plan

@@ -154,6 +154,9 @@ class NoisePlan(OnlinePlan):
 
     rules: NoiseRules
 
+    def expected_error(self, query: Count) -> float:
+        return self.rules.noise(self.rules.usual_parts).mean(count=1)
+
     def _open(self, counts: Counts, total: int, total_half_width: float, rng: Randomness) -> Session:
         return self.resumed(Opened(total=total, total_half_width=total_half_width), [])
 

@@ -207,6 +207,11 @@ class OnlinePlan(Plan):
         """What the answer to a question is within, where its asker says nothing."""
         return self.rules.half_width
 
+    def expected_error(self, query: Count) -> float | None:
+        """The mean error of the answer to a question, where its asker says nothing: that of its noise. None where it
+        depends on the table."""
+        return None
+
     @abstractmethod
     def _open(self, counts: Counts, total: int, total_half_width: float, rng: Randomness) -> Session: ...
 
