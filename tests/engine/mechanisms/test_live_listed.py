@@ -288,3 +288,27 @@ def test_with_a_delta_what_tables_share_is_bought_once():
     parts = dict(zip(plan.counts_asked.families, plan.counts_asked.split(session.bought), strict=True))
     pair, single = parts[Marginal(attributes=("c0", "c1"))], parts[Marginal(attributes=("c0",))]
     np.testing.assert_allclose(pair.reshape(6, 5).sum(axis=1), single, atol=1e-6)
+
+
+@BUDGETS
+@pytest.mark.parametrize("name", [NAME, "histogram-online", "noise-online"])
+def test_the_usual_error_is_the_mean_of_what_the_noise_does(name, budget):
+    """1,000 sessions over a table of large counts, none of which is cut at 0: within 19%, by six deviations."""
+    plan = planned(name, categories((4, 3)), [{"marginal": ["c0", "c1"]}], budget=budget, questions=8)
+    held = some_counts(plan.schema.universe, 2)
+    held = Histogram(universe=held.universe, counts=held.counts + 10**6)
+    queries = [Count(attributes=("c0", "c1"), bins=((0,), (0,))), Count(attributes=("c0",), bins=((1,),))]
+    errors, truth = np.zeros((1000, 2)), ExactCounts(held)
+    for number in range(1000):
+        rng = StreamRandomness(b"usual %d" % number)
+        session = plan.open(held, rng=rng)
+        for place, query in enumerate(queries):
+            errors[number, place] = abs(session.ask(query, truth, rng=rng).estimate - truth(query))
+    expected = [plan.expected_error(query) for query in queries]
+    np.testing.assert_allclose(errors.mean(axis=0), expected, rtol=0.19)
+    assert abs(errors.mean(axis=0)[0] - expected[0] / sqrt(2)) > 0.08 * expected[0]
+
+
+def test_of_multiplicative_weights_the_usual_error_depends_on_the_table():
+    plan = planned("pmw-online", COLUMNS, {"count": {"c0": ["v0"]}})
+    assert plan.expected_error(ALL_SUMS[0]) is None

@@ -418,7 +418,7 @@ def _planned(request: Request, *, is_concentrated: bool) -> Plan:
         work=Work(
             cells=max(request.schema.universe.size, bought.work.cells),
             seconds=0.5 + bought.work.seconds + request.schema.universe.size * 4e-8,
-            bytes=bought.work.bytes + request.schema.universe.size * 24,
+            bytes=bought.work.bytes - bought.bytes_of_rows + request.schema.universe.size * 24,
         ),
     )
 
