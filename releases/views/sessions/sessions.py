@@ -162,7 +162,8 @@ def _asked(
 ) -> tuple[Schema, PrivacyBudget, Fraction, tuple[tuple[str, Any], ...], AskedWorkload | None]:
     """What a plan of any way is made of, as arguments of `planned_session` after the way."""
     given = form.cleaned_data
-    asked = services.sessions.list_of_session(schema.universe, listed and listed.questions, given["columns"])
+    questions = None if listed is None else listed.questions
+    asked = services.sessions.list_of_session(schema.universe, questions, given["columns"])
     names = services.sessions.columns_of_session(schema.universe, given["columns"])
     return (
         schema.project(names) if asked is None else replace(schema, universe=asked.universe),
@@ -185,8 +186,8 @@ def _drafted(
         "options": form.options,
         "columns": given["columns"],
         "way": given["way"],
-        "listed": listed and listed.questions,
-        "version": listed and listed.version,
+        "listed": None if listed is None else listed.questions,
+        "version": None if listed is None else listed.version,
     }
     drafts = dataset.releases.filter(state=ReleaseState.DRAFT).of_kind(SESSION)
     kept = drafts.filter(pk=draft).first() if draft is not None else None
