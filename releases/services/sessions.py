@@ -206,10 +206,10 @@ def list_of_session(
 
 def all_tables(names: Sequence[str], *, columns: int) -> dict[str, Any]:
     """The tables of every so many columns or fewer, in the workload format."""
-    return {"version": 1, "queries": [{"marginal": list(table)} for table in tables_of(names, columns=columns)]}
+    return {"version": 1, "queries": [{"marginal": list(table)} for table in column_sets(names, columns=columns)]}
 
 
-def tables_of(names: Collection[str], *, columns: int) -> Iterator[tuple[str, ...]]:
+def column_sets(names: Collection[str], *, columns: int) -> Iterator[tuple[str, ...]]:
     """Every so many of the columns, or fewer."""
     return chain.from_iterable(combinations(names, each) for each in range(1, columns + 1))
 

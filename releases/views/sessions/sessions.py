@@ -223,7 +223,7 @@ def _listed_in(release: Release, columns: Collection[str]) -> str:
     if release.workload_version is not None:
         return str(release.workload_version.workload_id)
     tables = {
-        frozenset(map(frozenset, services.sessions.tables_of(columns, columns=int(number)))): number
+        frozenset(map(frozenset, services.sessions.column_sets(columns, columns=int(number)))): number
         for number, _ in SessionForm.TABLES
     }
     queries = (release.workload or {"queries": []})["queries"]
