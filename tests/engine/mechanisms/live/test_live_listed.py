@@ -22,7 +22,7 @@ from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Histogram
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.queries import Count, Marginal
-from tests.engine.mechanisms.test_live_noise import APPROX, BUDGETS, PURE
+from tests.engine.mechanisms.live.test_live_noise import APPROX, BUDGETS, PURE
 from tests.engine.mechanisms.test_pmw_online import Forbidden
 from tests.engine.telling import PERSON, RELATIONS, categories, planned, schema_of, some_counts
 
