@@ -73,6 +73,20 @@ def test_a_preset_is_planned_kept_and_planned_again(make_dataset, as_, alice):
     assert 'name="start" value="70"' in body(again)
 
 
+def test_the_plan_stands_beside_every_other_way_with_its_bound_and_its_usual_error(make_dataset, as_, alice):
+    client, address = as_(alice), reverse("new_session", args=[make_dataset(epsilon="20").pk])
+    sent = PLAN | {"way": "noise-online", "epsilon": "1", "questions": "10"}
+    alone, listed = (client.get(address, sent | more) for more in ({}, {"listed": "2", "way": "listed-online"}))
+    assert len(alone.context["ways"]) == 3
+    noise, cells, weights = alone.context["ways"]
+    assert (noise.is_planned, cells.is_planned) == (True, False)
+    # Ten answers share 0.98 of epsilon; the mean of Laplace noise is its scale.
+    assert (noise.one, noise.three) == ("about 10", "about 10")
+    assert weights.one == "depends on the table"
+    assert [each.is_planned for each in listed.context["ways"]] == [False, False, False, True]
+    assert "Usual error, one column" in words(alone)
+
+
 def test_a_saved_workload_is_chosen_by_its_owner_alone(make_dataset, make_draft, as_, alice, charlie):
     dataset = make_dataset(epsilon="20")
     asked = make_draft(dataset, {"marginal": ["age", "sex"]})

@@ -127,12 +127,12 @@ class Start:
 
     @property
     def half_widths(self) -> tuple[float, ...]:
-        """Of the answers of each family of the list, as whole counts."""
+        """Of the answers of each family of the list, before they are rounded."""
         assert self.plan.bound is not None
-        return tuple(float(floor(width + 0.5)) for width in self.plan.bound.half_widths)
+        return self.plan.bound.half_widths
 
     def width_of(self, query: Count) -> float | None:
-        """What the answer to a simplified count is within; None where the list does not answer it."""
+        """What the answer to a simplified count is within, as a whole count; None where the list does not answer it."""
         place = self._source(query)
         return None if place is None else self._width(query, place)
 
@@ -169,11 +169,10 @@ class Start:
         return query.attributes == family.attributes and query.bins[0] == tuple(range(len(query.bins[0])))
 
     def _width(self, query: Count, place: int) -> float:
-        family, listed = self.workload.families[place], self.half_widths[place]
-        cells = self._cells(query, family)
-        if cells == 1:
-            return listed
-        return float(floor(min(cells * listed, self._width_of_sum(query, place, cells)) + 0.5))
+        cells, width = self._cells(query, self.workload.families[place]), self.half_widths[place]
+        if cells > 1:
+            width = min(cells * width, self._width_of_sum(query, place, cells))
+        return _rounded(width)
 
     def _width_of_sum(self, query: Count, place: int, cells: int) -> float:
         universe = self.workload.universe
@@ -206,6 +205,11 @@ class Start:
         chosen = dict(zip(query.attributes, query.bins, strict=True))
         universe = self.workload.universe
         return [chosen.get(name, tuple(range(universe[name].size))) for name in family.attributes]
+
+
+def _rounded(width: float) -> float:
+    """What a rounded answer is within: whole, as it and the truth are."""
+    return float(floor(width + 0.5))
 
 
 def _variance(plan: ResidualQueriesPlan, query: Count) -> float:
@@ -392,7 +396,7 @@ def _planned(request: Request, *, is_concentrated: bool) -> Plan:
     priced = noise_rules(setting, beta=float(left * _PRICED))
     rules = ListedRules(
         **{name: getattr(priced, name) for name in NoiseRules.__dataclass_fields__},
-        listed_half_width=max(start.half_widths),
+        listed_half_width=_rounded(max(start.half_widths)),
     )
     design = mechanism(bought.mechanism)
     return ListedPlan(

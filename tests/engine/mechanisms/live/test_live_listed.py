@@ -237,6 +237,15 @@ def test_what_is_released_at_the_end_is_the_list_and_what_was_asked_the_closest_
     assert half_widths[1:] == (*plan.start.half_widths[1:], alone.half_width)
 
 
+def test_released_tables_are_not_rounded_and_keep_the_bound_of_their_own_plan():
+    """Rounded down, the half width of answers that are no whole counts would be too small."""
+    plan, session, _, _ = opened(APPROX)
+    _, estimates, half_widths = zip(*session.released(), strict=True)
+    assert any(not float(each).is_integer() for each in np.concatenate(estimates))
+    assert half_widths == plan.start.plan.bound.half_widths
+    assert any(not width.is_integer() for width in half_widths)
+
+
 @BUDGETS
 def test_a_running_total_is_answered_as_it_was_bought_and_a_range_is_not(budget):
     plan, session, _, rng = opened(budget, asked=[{"prefix": "c0"}])
