@@ -22,10 +22,11 @@ from django.db import transaction
 from numpy.typing import NDArray
 
 from releases.engine.domain.universe import Universe
+from releases.engine.mechanisms.live.listed import ListedPlan
 from releases.engine.mechanisms.pmw.online import OnlinePlan, Opened
 from releases.engine.mechanisms.pmw.session import AnswerKind, Exchange
 from releases.engine.mechanisms.pmw.session import Session as LiveSession
-from releases.engine.workload.queries import read_count
+from releases.engine.workload.queries import Family, read_count
 from releases.models import Session, SessionAnswer, SessionCells
 
 #: Cells of the universes of all kept states, 64 MB in a process. A session of more cells is replayed for each question.
@@ -81,6 +82,16 @@ def store_bought(session: Session, live: LiveSession, plan: OnlinePlan) -> None:
 def _bought(session: Session, plan: OnlinePlan) -> NDArray[np.float64] | NDArray[np.int64] | None:
     stored = SessionCells.objects.filter(session=session).first()
     return None if stored is None else np.frombuffer(zlib.decompress(bytes(stored.compressed)), dtype=plan.bought_as)
+
+
+def bought_answers(session: Session, plan: OnlinePlan) -> list[tuple[Family, list[float], float]]:
+    """The questions that were answered when it was opened, their answers, and what these are within; none of most."""
+    stored = _bought(session, plan)
+    if stored is None or not isinstance(plan, ListedPlan):
+        return []
+    listed = plan.start.workload
+    answers = [np.maximum(each, 0.0).tolist() for each in listed.split(stored)]
+    return list(zip(listed.families, answers, plan.start.half_widths, strict=True))
 
 
 def take(session: Session, plan: OnlinePlan) -> LiveSession:

@@ -31,6 +31,7 @@ from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import PlanChanged
 from releases.engine.mechanisms.pmw.online import OnlinePlan
 from releases.engine.mechanisms.pmw.session import AnswerKind, SessionOver
+from releases.engine.workload.queries import Family
 from releases.engine.workload.queries import Workload as AskedWorkload
 from releases.forms.fields import in_one_line, sent_with, typed_or_first
 from releases.forms.predicates import ConditionsForm
@@ -383,7 +384,8 @@ def transcript(request: HttpRequest, release_id: uuid.UUID, form: str) -> HttpRe
     if form == "csv":
         heads = ["number", "question", "query", "estimate", "lower", "upper", "answered"]
         return csv_response(told_apart, heads, _lines(answers))
-    response = HttpResponse(_as_json(live, plan, answers), content_type="application/json")
+    bought = services.session_state.bought_answers(live, plan) if live.lets_ask(request.user) else []
+    response = HttpResponse(_as_json(live, plan, answers, bought), content_type="application/json")
     response["Content-Disposition"] = f'attachment; filename="{told_apart}"'
     return response
 
@@ -395,8 +397,11 @@ def _lines(answers: list[PastAnswer]) -> Iterator[list[Any]]:
         yield [stored.sequence, title, each.query, stored.estimate, each.lower, each.upper, AnswerKind(stored.kind)]
 
 
-def _as_json(live: Session, plan: OnlinePlan, answers: list[PastAnswer]) -> str:
+def _as_json(
+    live: Session, plan: OnlinePlan, answers: list[PastAnswer], bought: list[tuple[Family, list[float], float]]
+) -> str:
     """The transcript with what is needed to judge it. The sign of an update is public: it moved the public state."""
+    universe = plan.schema.universe
     whole = {
         "version": 1,
         "session": str(live.pk),
@@ -408,6 +413,10 @@ def _as_json(live: Session, plan: OnlinePlan, answers: list[PastAnswer]) -> str:
         "beta": live.release.beta,
         "accuracy": session_sentence(plan),
         "total": {"estimate": live.total, "half_width": live.total_half_width},
+        "bought": [
+            {**family.to_json(universe), "estimates": estimates, "half_width": half_width}
+            for family, estimates, half_width in bought
+        ],
         "answers": [
             {
                 "number": each.stored.sequence,

@@ -26,9 +26,9 @@ from tests.web.services_called import functions_called
 from tests.web.steps import ask_for, execute, rule, submit
 
 READS = """
-    alike_by_columns all_connections all_missing all_tables certifiable check_upload column_fits column_sets
-    columns_of_codebook
-    columns_of_session compare connection_named connections faults find_connection forgotten_decisions
+    alike_by_columns all_connections all_missing all_tables bought_answers certifiable check_upload column_fits
+    column_sets columns_of_codebook columns_of_session compare connection_named connections faults find_connection
+    forgotten_decisions
     incoming_folder is_behind is_compared is_incomparable left_for_drafts list_of_session lost_budgets
     mapped_questions missing_of plan_categories plan_certificate plan_digest plan_of plan_of_session plan_range
     read_beta recognised requests_lately room_of same_rows_as_lost standing suggested_columns unsettled

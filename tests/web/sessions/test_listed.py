@@ -8,7 +8,7 @@ import pytest
 from django.urls import reverse
 
 from releases import services
-from releases.models import Budget, Release, SessionCells
+from releases.models import Audience, Budget, Release, SessionCells
 from releases.publication import files
 from releases.services import reading, session_state
 from releases.services.known_answers import known_in_session
@@ -133,6 +133,21 @@ def test_what_was_bought_is_stored_answers_in_any_process_and_takes_nothing(sess
     assert "bought when the session was opened" in words(shown)
     assert "2 tables" in words(shown)
     assert Budget.objects.get().totals == spent
+
+
+def test_whoever_may_ask_downloads_all_that_was_bought(session, as_, alice, charlie):
+    address = reverse("transcript_json", args=[session.pk])
+    bought = as_(alice).get(address).json()["bought"]
+    assert [each["marginal"] for each in bought] == [["age"], ["sex"]]
+    truth = [rows_where(lambda row, sex=sex: row["sex"] == sex) for sex in ("female", "male")]
+    for estimate, exact in zip(bought[1]["estimates"], truth, strict=True):
+        assert abs(estimate - exact) <= bought[1]["half_width"]
+    # Somebody who asked once and may do so no more reads up to that question alone.
+    services.sessions.let_ask(session=session, audience=Audience.EVERYBODY, by=alice)
+    services.sessions.ask_session(session=session, query=FEMALE, by=charlie)
+    assert as_(charlie).get(address).json()["bought"] == bought
+    services.sessions.let_ask(session=session, audience=Audience.GROUP, by=alice)
+    assert as_(charlie).get(address).json()["bought"] == []
 
 
 def test_an_error_that_the_list_keeps_costs_nothing_and_another_is_agreed_to_first(session, as_, alice, monkeypatch):
