@@ -368,15 +368,27 @@ a-session-that-never-ends in releases/engine/mechanisms/pmw/session.py
 parts-that-are-not-left in releases/engine/mechanisms/live/noise.py
   -if parts > self.parts_left:
   +if parts > PARTS:
-  tests/engine/mechanisms/test_live_noise.py::test_what_is_left_answers_no_closer_and_a_refusal_touches_no_data
+  tests/engine/mechanisms/live/test_live_noise.py::test_what_is_left_answers_no_closer_and_a_refusal_touches_no_data
 noise-of-all-parts-on-each-answer in releases/engine/mechanisms/live/noise.py
   -share = Fraction(parts, PARTS)
   +share = Fraction(min(2 * parts, PARTS), PARTS)
-  tests/engine/mechanisms/test_live_noise.py::test_the_noise_of_all_answers_together_is_what_was_charged
+  tests/engine/mechanisms/live/test_live_noise.py::test_the_noise_of_all_answers_together_is_what_was_charged
 a-replaced-row-moves-one-cell-of-a-session in releases/engine/mechanisms/live/histogram.py
   -l1_sensitivity=histogram_sensitivity(request.schema).l1
   +l1_sensitivity=request.schema.rows_of_unit
-  tests/engine/mechanisms/test_live_noise.py::test_a_bought_histogram_answers_everything_without_the_table
+  tests/engine/mechanisms/live/test_live_noise.py::test_a_bought_histogram_answers_everything_without_the_table
+what-a-list-cost-is-spent-again in releases/engine/mechanisms/live/listed.py
+  -return replace(setting, rho=setting.rho - sum(each.rho for each in prices))
+  +return setting
+  tests/engine/mechanisms/live/test_live_listed.py::test_the_list_and_all_later_answers_together_cost_what_was_charged
+a-sum-as-close-as-one-cell in releases/engine/mechanisms/live/listed.py
+  -return noise.sum(count=cells, beta=exp(log_beta))
+  +return noise.sum(count=1, beta=exp(log_beta))
+  tests/engine/mechanisms/live/test_live_listed.py::test_all_sums_of_the_list_keep_their_widths_at_once
+every-sum-gets-all-of-beta in releases/engine/mechanisms/live/listed.py
+  -log_beta = log(self.beta) - code_length(query, universe)
+  +log_beta = log(self.beta)
+  tests/engine/mechanisms/live/test_live_listed.py::test_all_sums_of_the_list_keep_their_widths_at_once
 every-count-gets-all-of-beta in releases/engine/bounds/all_counts.py
   -log(beta) - code_length(query, universe)
   +log(beta)
@@ -384,7 +396,11 @@ every-count-gets-all-of-beta in releases/engine/bounds/all_counts.py
 a-sequence-of-rhos-at-half in releases/engine/accounting/accountant.py
   -return Forms(epsilon=None, rho=event.rho)
   +return Forms(epsilon=None, rho=event.rho / 2)
-  tests/engine/mechanisms/test_live_noise.py::test_a_concentrated_event_costs_its_rho
+  tests/engine/mechanisms/live/test_live_noise.py::test_a_concentrated_event_costs_its_rho
+a-price-that-nobody-agreed-to in releases/services/session_questions.py
+  -if within is not None and not agreed:
+  +if within is None and not agreed:
+  tests/web/sessions/test_ways.py::test_an_error_that_is_typed_is_priced_first_and_costs_only_when_it_is_agreed_to
 parts-that-nobody-remembers in releases/services/sessions.py
   -parts=exchange.parts,
   +parts=0,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django import forms
@@ -190,7 +190,10 @@ def wanted_error(typed: str) -> tuple[str, str, float | None]:
 class SessionForm(ChoiceForm):
     """What a live session may spend, and what it is planned for."""
 
-    field_order = ("title", "epsilon", "delta", "beta", "questions", "population", "way", "updates", "columns")
+    field_order = (
+        *("title", "epsilon", "delta", "beta", "questions", "population"),
+        *("listed", "start", "way", "updates", "columns"),
+    )
     title = forms.CharField(
         label="Title of the session",
         max_length=200,
@@ -213,11 +216,33 @@ class SessionForm(ChoiceForm):
         help_text=NEVER_LOOKED_UP,
         error_messages=whole_number("About how many rows", least=1, most=10_000_000_000, example=10_000),
     )
+    #: Tables that can be answered at the start, by how many columns are in one at most.
+    TABLES = (
+        ("1", "The table of every column"),
+        ("2", "The tables of every column and of every two"),
+        ("3", "The tables of every column, of every two and of every three"),
+    )
+    listed = forms.ChoiceField(
+        label="Answered when it is opened",
+        required=False,
+        help_text="What is likely to be asked, answered together and so more closely. What can be added up from these "
+        "answers costs nothing then; other questions have a price each.",
+        error_messages={"invalid_choice": "Answered when it is opened: '%(value)s' must be one of the choices."},
+    )
+    start = WholeNumberField(
+        label="Share for that, in percent",
+        required=False,
+        min_value=1,
+        max_value=99,
+        help_text="The rest is for other questions. Left empty: 50.",
+        error_messages=whole_number("Share for that, in percent", least=1, most=99, example=50),
+    )
     way = forms.ChoiceField(
         label="How it answers",
         required=False,
         choices=[
             ("", "However its bound is closest"),
+            ("listed-online", "What you chose above when it is opened, then noise on each other answer"),
             ("noise-online", "Noise on each answer: each can be as close as its asker needs"),
             ("histogram-online", "Noise on every combination of values once: as many questions as you like"),
             ("pmw-online", "Private multiplicative weights: many answers for nothing, of a large table"),
@@ -237,14 +262,23 @@ class SessionForm(ChoiceForm):
         label="Columns that can be asked about",
         required=False,
         widget=forms.CheckboxSelectMultiple,
-        help_text="None ticked: all of them. Fewer make the free answers closer, and only what a row has in these can "
-        "leave it out.",
+        help_text="None ticked: all of them, or those of the workload chosen above. Fewer make the free answers "
+        "closer, and only what a row has in these can leave it out.",
         error_messages={"invalid_choice": "Columns: %(value)s is not declared in this dataset."},
     )
 
-    def __init__(self, *args: Any, declared: Sequence[str], **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, declared: Sequence[str], workloads: Iterable[tuple[str, str]], **kwargs: Any
+    ) -> None:
+        """
+        Args:
+            workloads: that can be answered when it is opened: of each its number, and its name.
+        """
         super().__init__(*args, **kwargs)
-        columns = self.fields["columns"]
+        listed, columns = self.fields["listed"], self.fields["columns"]
+        assert isinstance(listed, forms.ChoiceField)
+        saved = [(number, f"The workload {name}") for number, name in workloads]
+        listed.choices = [("", "Nothing: each question when it is asked"), *self.TABLES[: len(declared)], *saved]
         assert isinstance(columns, forms.MultipleChoiceField)
         if len(declared) > MAX_TICKED_COLUMNS:
             columns.widget = forms.SelectMultiple()
@@ -253,7 +287,7 @@ class SessionForm(ChoiceForm):
     @property
     def options(self) -> dict[str, int | None]:
         """What was typed as the mechanism's options."""
-        return {name: self.cleaned_data[name] for name in ("questions", "population", "updates")}
+        return {name: self.cleaned_data[name] for name in ("questions", "population", "updates", "start")}
 
 
 class CertificateForm(ChoiceForm):

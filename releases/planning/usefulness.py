@@ -177,8 +177,8 @@ class Prepared:
 
 
 def prepared(plan: OnlinePlan) -> Prepared | None:
-    """The yardstick of a session's plan; None where nothing is known of its bound."""
-    if plan.expectation is None or plan.rules.questions is None:
+    """The yardstick of a session's plan; None where nothing is known of its bound, or it begins with a list."""
+    if plan.expectation is None or plan.rules.questions is None or plan.answers_at_start:
         return None
     bounds = _within_if_prepared(plan.schema, plan.rules.questions, plan.budget, plan.beta)
     ways = sorted(((mechanism(name).title, alpha) for name, alpha in bounds.items()), key=lambda way: way[1])

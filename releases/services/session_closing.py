@@ -20,7 +20,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F
@@ -71,8 +70,7 @@ def close_session(*, session: Session, by: User | None = None, send: bool = True
         raise Refusal("The session is not open.")
     if why := stale_ledger.refusal(release.dataset.budget, and_release=release.pk):
         raise Refusal(why)
-    plan_of_session(locked)
-    if not locked.answers.exists():
+    if not (plan_of_session(locked).answers_at_start or locked.answers.exists()):
         raise Refusal("Nothing was asked yet, so there is nothing to publish.")
     begin_closing(locked, by=by)
     release.refresh_from_db()
@@ -136,13 +134,14 @@ def publish(release: Release, token: uuid.UUID, folder: Path, *, progress: Progr
     plan = plan_of_session(session)
     live = replay(session, plan)
     distribution = whole_universe(live.universe, live.agreeing())
-    asked = Workload(universe=live.universe, families=tuple(exchange.query for exchange in live.closest))
+    families, estimates, half_widths = zip(*live.released(), strict=True)
+    asked = Workload(universe=live.universe, families=families)
     assert plan.expectation is not None
     result = Result(
-        estimates=tuple(np.asarray([float(exchange.estimate)]) for exchange in live.closest),
+        estimates=estimates,
         bound=replace(
             plan.expectation,
-            half_widths=tuple(exchange.half_width for exchange in live.closest),
+            half_widths=half_widths,
             proof=Proof.AFTER,
         ),
         total=float(live.total),

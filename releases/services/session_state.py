@@ -22,11 +22,11 @@ from django.db import transaction
 from numpy.typing import NDArray
 
 from releases.engine.domain.universe import Universe
-from releases.engine.mechanisms.live.histogram import HistogramSession
+from releases.engine.mechanisms.live.listed import ListedPlan
 from releases.engine.mechanisms.pmw.online import OnlinePlan, Opened
 from releases.engine.mechanisms.pmw.session import AnswerKind, Exchange
 from releases.engine.mechanisms.pmw.session import Session as LiveSession
-from releases.engine.workload.queries import read_count
+from releases.engine.workload.queries import Family, read_count
 from releases.models import Session, SessionAnswer, SessionCells
 
 #: Cells of the universes of all kept states, 64 MB in a process. A session of more cells is replayed for each question.
@@ -65,25 +65,33 @@ def replay(session: Session, plan: OnlinePlan) -> LiveSession:
         total=session.total,
         total_half_width=session.total_half_width,
         noisy_threshold=session.noisy_threshold,
-        noisy_cells=_cells_of(session, plan),
+        bought=_bought(session, plan),
     )
     return plan.resumed(
         opened, [_exchange(each, plan.schema.universe) for each in session.answers.order_by("sequence")]
     )
 
 
-def store_cells(session: Session, live: LiveSession) -> None:
-    """Keep what a session bought when it was opened, if it bought a histogram."""
-    if isinstance(live, HistogramSession):
-        SessionCells.objects.create(session=session, compressed=zlib.compress(live.noisy_cells.astype("<i8").tobytes()))
+def store_bought(session: Session, live: LiveSession, plan: OnlinePlan) -> None:
+    """Keep what a session bought when it was opened, if it bought something."""
+    if live.bought is not None:
+        content = live.bought.astype(plan.bought_as).tobytes()
+        SessionCells.objects.create(session=session, compressed=zlib.compress(content))
 
 
-def _cells_of(session: Session, plan: OnlinePlan) -> NDArray[np.int64] | None:
+def _bought(session: Session, plan: OnlinePlan) -> NDArray[np.float64] | NDArray[np.int64] | None:
     stored = SessionCells.objects.filter(session=session).first()
-    if stored is None:
-        return None
-    cells = np.frombuffer(zlib.decompress(bytes(stored.compressed)), dtype="<i8")
-    return cells.astype(np.int64).reshape(plan.schema.universe.shape)
+    return None if stored is None else np.frombuffer(zlib.decompress(bytes(stored.compressed)), dtype=plan.bought_as)
+
+
+def bought_answers(session: Session, plan: OnlinePlan) -> list[tuple[Family, list[float], float]]:
+    """The questions that were answered when it was opened, their answers, and what these are within; none of most."""
+    stored = _bought(session, plan)
+    if stored is None or not isinstance(plan, ListedPlan):
+        return []
+    listed = plan.start.workload
+    answers = [np.maximum(each, 0.0).tolist() for each in listed.split(stored)]
+    return list(zip(listed.families, answers, plan.start.half_widths, strict=True))
 
 
 def take(session: Session, plan: OnlinePlan) -> LiveSession:

@@ -10,9 +10,10 @@ import hashlib
 import json
 import logging
 import uuid
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import chain, combinations
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
@@ -21,13 +22,16 @@ from django.utils import timezone
 
 from releases.engine.domain.privacy import privacy_budget
 from releases.engine.domain.universe import Universe
+from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import plan_from_json
 from releases.engine.mechanisms.live.noise import PARTS, NoiseRules
 from releases.engine.mechanisms.live.ways import own_options, plan_of_way
 from releases.engine.mechanisms.pmw.online import OnlinePlan, one_count
 from releases.engine.mechanisms.pmw.session import AnswerKind, AnswerPrice, Exchange
 from releases.engine.mechanisms.pmw.session import Session as LiveSession
-from releases.engine.workload.queries import Count, read_count
+from releases.engine.workload.parsing import read_question
+from releases.engine.workload.queries import Count, Marginal, Workload, read_count
+from releases.engine.workload.questions import universe_asked
 from releases.ledger import audit_log, high_water_marks, ledger, stale_ledger
 from releases.models import (
     SESSION,
@@ -38,6 +42,7 @@ from releases.models import (
     ReleaseState,
     Session,
     SessionAnswer,
+    WorkloadVersion,
 )
 from releases.notifications import messages
 from releases.services import attempts, reading, session_state, stored_tables
@@ -109,18 +114,32 @@ def draft_session(
     options: Mapping[str, Any] | None = None,
     columns: Collection[str] = (),
     way: str = "",
+    listed: Mapping[str, Any] | None = None,
+    version: WorkloadVersion | None = None,
 ) -> Release:
     """A draft of a session, ready to be confirmed and submitted like any release.
 
     Args:
-        columns: that can be asked about; none given, all that are declared.
+        columns: that can be asked about; none given, all that are declared, or those of the list.
         way: in which it answers, by the name of the mechanism; empty for the one with the closest bound.
+        listed: questions that are answered when it is opened, in the workload format.
+        version: the saved workload's version that they were taken from.
 
     Raises:
         InvalidInput: a value breaks its rule.
     """
     release = draft_release(dataset=dataset, by=by, title=title or "Live session", kind=SESSION)
-    change_session(release=release, epsilon=epsilon, delta=delta, beta=beta, options=options, columns=columns, way=way)
+    change_session(
+        release=release,
+        epsilon=epsilon,
+        delta=delta,
+        beta=beta,
+        options=options,
+        columns=columns,
+        way=way,
+        listed=listed,
+        version=version,
+    )
     return release
 
 
@@ -134,29 +153,65 @@ def change_session(
     options: Mapping[str, Any] | None = None,
     columns: Collection[str] = (),
     way: str = "",
+    listed: Mapping[str, Any] | None = None,
+    version: WorkloadVersion | None = None,
 ) -> None:
     """Set what a draft of a session may spend, its options, the columns that can be asked about, and how it answers.
+
+    Args:
+        listed, version: as in `draft_session`.
 
     Raises:
         InvalidInput: a value breaks its rule.
         Refusal: it is no draft any more.
     """
-    # What the bound speaks of is the number of questions; the workload is one count, and merely names the columns.
-    universe = release.dataset.universe
-    if universe is None:
-        raise Refusal("Declare the dataset's columns first.")
-    asked_about = universe.project(columns_of_session(universe, columns))
-    set_questions(release=release, workload=one_count(asked_about).to_json())
-    asked = {"questions": DEFAULT_QUESTIONS} | {name: value for name, value in (options or {}).items() if value}
+    # What the bound speaks of is the number of questions; without a list the workload merely names the columns.
+    schema = declared_schema(release.dataset)
+    asked = list_of_session(schema.universe, listed, columns)
+    named = asked or one_count(schema.universe.project(columns_of_session(schema.universe, columns)))
+    set_questions(release=release, workload=named.to_json(), version=version)
+    given = {"questions": DEFAULT_QUESTIONS} | {name: value for name, value in (options or {}).items() if value}
     plan = plan_of_way(
         way,
-        declared_schema(release.dataset).project(asked_about.names),
+        replace(schema, universe=named.universe),
         budget=privacy_budget(epsilon=epsilon, delta=delta or "0"),
         beta=read_beta(beta),
-        options=asked,
+        options=given,
+        listed=asked,
     )
-    own = own_options(plan.mechanism, asked)
+    own = own_options(plan.mechanism, given)
     set_choice(release=release, epsilon=epsilon, delta=delta, beta=beta, mechanism_name=plan.mechanism, options=own)
+
+
+def list_of_session(
+    universe: Universe, listed: Mapping[str, Any] | None, columns: Collection[str] = ()
+) -> Workload | None:
+    """The questions that are answered at the start, over the columns that can be asked about; None where none are.
+
+    Args:
+        columns: that can be asked about; one that the list does not look at gets a table of its own in it.
+
+    Raises:
+        InvalidInput: they break a rule of the workload format, or are no counts; or a column is not declared.
+    """
+    if listed is None:
+        return None
+    read = read_question(dict(listed), universe)
+    if not isinstance(read, Workload):
+        raise InvalidInput("workload", read.kind, "must be tables and counts")
+    others = [name for name in columns_of_session(universe, columns) if name in columns and name not in read.columns]
+    whole = replace(read, families=(*read.families, *(Marginal(attributes=(name,)) for name in others)))
+    return replace(whole, universe=universe_asked(whole))
+
+
+def all_tables(names: Sequence[str], *, columns: int) -> dict[str, Any]:
+    """The tables of every so many columns or fewer, in the workload format."""
+    return {"version": 1, "queries": [{"marginal": list(table)} for table in column_sets(names, columns=columns)]}
+
+
+def column_sets(names: Collection[str], *, columns: int) -> Iterator[tuple[str, ...]]:
+    """Every so many of the columns, or fewer."""
+    return chain.from_iterable(combinations(names, each) for each in range(1, columns + 1))
 
 
 def columns_of_session(universe: Universe, columns: Collection[str]) -> tuple[str, ...]:
@@ -183,7 +238,7 @@ def open_session(*, release: Release, token: uuid.UUID, live: LiveSession) -> bo
             total_half_width=live.total_half_width,
             noisy_threshold=live.noisy_threshold,
         )
-        session_state.store_cells(session, live)
+        session_state.store_bought(session, live, plan_of_session(session))
         release.refresh_from_db()
         audit_log.record(AuditAction.OPEN, actor=None, on=release, detail=audit_log.BY_A_WORKER)
         messages.release_ended(release)
@@ -192,11 +247,12 @@ def open_session(*, release: Release, token: uuid.UUID, live: LiveSession) -> bo
 
 
 def price_of(*, session: Session, query: Mapping[str, Any], within: int, by: User) -> AnswerPrice | None:
-    """What an answer within so many rows takes of a session whose answers each have a price; None of others, and of
-    what was answered as closely before. From public facts and earlier answers alone.
+    """What an answer within so many rows takes of a session whose answers each have a price; None of others, of what
+    was answered as closely before, and of what was bought at the start. From public facts and earlier answers alone.
 
     Raises:
         InvalidInput: the question breaks a rule of the format; or no answer within so few rows is left.
+        SessionOver: every answer that has a price was asked for.
         Refusal: it is not for them to ask in.
     """
     plan = plan_of_session(session)
@@ -208,7 +264,8 @@ def price_of(*, session: Session, query: Mapping[str, Any], within: int, by: Use
     key = key_of(asked, plan.schema.universe)
     if session.answers.filter(key=key, half_width__lte=within).exists():
         return None
-    return session_state.replay(session, plan).price(asked, within)
+    price = session_state.replay(session, plan).price(asked, within)
+    return price if price.parts else None
 
 
 @planned_atomically()
@@ -285,7 +342,7 @@ def ask_session(*, session: Session, query: Mapping[str, Any], by: User, within:
 
 def _note_if_used_up(session: Session, live: LiveSession) -> None:
     """With the answer that leaves none to come: lists say so from then on, and the curator is told once."""
-    if live.is_settled and live.questions_left != 0:
+    if not live.is_used_up:
         return
     if Session.objects.filter(pk=session.pk, used_up_at=None).update(used_up_at=timezone.now()):
         messages.session_used_up(session, answers=len(live.exchanges))
@@ -293,9 +350,10 @@ def _note_if_used_up(session: Session, live: LiveSession) -> None:
 
 def standing(session: Session, plan: OnlinePlan) -> Standing:
     """What is left of a session, without replaying it."""
-    asked = session.answers.count()
-    used = session.answers.filter(kind__in=[each.value for each in AnswerKind if each.is_paid]).count()
     rules = plan.rules
+    used = session.answers.filter(kind__in=[each.value for each in AnswerKind if each.is_paid]).count()
+    # What follows from answers bought at the start is no question with a price.
+    asked = used if isinstance(rules, NoiseRules) else session.answers.count()
     left = rules.updates - used
     is_settled = rules.are_settled(
         updates_left=left, cells=plan.schema.universe.size, rows=session.total + session.total_half_width
@@ -309,6 +367,8 @@ def standing(session: Session, plan: OnlinePlan) -> Standing:
         over = "It is being closed: a worker is publishing what it has answered."
     elif session.release.status is not ReleaseState.OPEN:
         over = "It was closed."
+    elif rules.is_endless:
+        over = FROZEN if _is_frozen(session.release) else ""
     elif rules.questions is not None and asked >= rules.questions:
         over = "All the questions that its bound speaks of were asked."
     elif share == 0:

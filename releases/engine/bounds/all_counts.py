@@ -97,9 +97,7 @@ def width_of_count(query: Count, universe: Universe, *, scale: Fraction, beta: f
     Args:
         scale: of the discrete Laplace noise on every cell.
     """
-    own = dict(zip(query.attributes, query.bins, strict=True))
-    cells = prod(len(own[each.name]) if each.name in own else each.size for each in universe.attributes)
-    return _width(scale, cells, log(beta) - code_length(query, universe))
+    return _width(scale, query.summed(universe), log(beta) - code_length(query, universe))
 
 
 def _width(scale: Fraction, cells: int, log_beta: float) -> float:

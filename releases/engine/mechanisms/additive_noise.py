@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import sinh
+from math import pi, sinh, sqrt
 from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
@@ -85,6 +85,10 @@ class Noise(Protocol):
         """What the absolute sum of `count` independent draws exceeds with probability at most beta."""
         ...
 
+    def mean(self, *, count: int) -> float:
+        """The mean of the absolute sum of `count` independent draws; of several as if the sum were normal."""
+        ...
+
     def beside(self, budget: PrivacyBudget) -> dict[str, str]:
         """What other calibrations to the budget would ask for, for people and receipts."""
         ...
@@ -141,6 +145,10 @@ class LaplaceNoise:
 
     def sum(self, *, count: int, beta: float) -> float:
         return laplace_sum_quantile(scale=self.scale, count=count, beta=beta)
+
+    def mean(self, *, count: int) -> float:
+        # 2 q / (1 - q²) of one draw.
+        return 1 / sinh(min(1 / float(self.scale), 700.0)) if count == 1 else mean_of_normal(count * self.variance)
 
     def beside(self, budget: PrivacyBudget) -> dict[str, str]:
         return {}
@@ -204,6 +212,9 @@ class GaussianNoise:
     def sum(self, *, count: int, beta: float) -> float:
         return gaussian_sum_quantile(variance=self.exact_variance, count=count, beta=beta)
 
+    def mean(self, *, count: int) -> float:
+        return mean_of_normal(count * self.variance)
+
     def beside(self, budget: PrivacyBudget) -> dict[str, str]:
         assert isinstance(budget, ApproxDP)
         return calibrations(budget, rho=self.rho)
@@ -211,6 +222,11 @@ class GaussianNoise:
 
 #: A law that a mechanism adds noise of.
 NoiseLaw: TypeAlias = type[LaplaceNoise] | type[GaussianNoise]
+
+
+def mean_of_normal(variance: float) -> float:
+    """The mean absolute value of a normal variable with mean 0."""
+    return sqrt(2 * variance / pi)
 
 
 def discrete_laplace_variance(scale: float) -> float:

@@ -123,6 +123,11 @@ class Count:
         kept = [(name, bins) for name, bins in pairs if len(bins) < universe[name].size] or pairs[:1]
         return replace(self, attributes=tuple(name for name, _ in kept), bins=tuple(bins for _, bins in kept))
 
+    def summed(self, universe: Universe) -> int:
+        """How many cells of the universe it adds up."""
+        own = dict(zip(self.attributes, self.bins, strict=True))
+        return prod(len(own[each.name]) if each.name in own else each.size for each in universe.attributes)
+
     def to_json(self, universe: Universe) -> dict[str, Any]:
         return {
             "count": {

@@ -82,7 +82,7 @@ class Command(BaseCommand):
             "kernels": kernels.tables,
             "fit": lambda: fit.tables(folder, beside=beside_ours.rows if peers else None),
             "wide": lambda: wide.tables(folder),
-            "session": session.tables,
+            "session": lambda: session.tables(folder),
             "smalldb": lambda: chain(smalldb.tables(), smalldb.nets(folder)),
             "filters": filters.tables,
         }

@@ -8,6 +8,7 @@ from math import ceil, floor
 
 from releases.engine.domain.universe import Universe
 from releases.engine.mechanisms.live.histogram import HistogramOnline
+from releases.engine.mechanisms.live.listed import ListedOnline
 from releases.engine.mechanisms.pmw.session import AnswerKind
 from releases.engine.workload.queries import read_count
 from releases.models import Session, SessionAnswer
@@ -16,7 +17,10 @@ from releases.publication.receipt import rows_text
 _REPEATED = "The same answer as the first time, and it cost nothing."
 _PAID = "Measured with noise: what was public was too far off, so one paid update was used."
 _MEASURED = "Measured with noise of its own, of the size that an answer this close needs."
-_BOUGHT = (
+_LISTED = (
+    "One of the answers that were bought when the session was opened, or added up from them. The table was not read."
+)
+_ALL_CELLS = (
     "Added up from the noisy count of every combination of values, which was bought when the session was opened. The "
     "table was not read."
 )
@@ -83,11 +87,11 @@ def answer_shown(
         names_people: says who asked.
     """
     past = past_answer(stored, session, universe)
-    is_bought = session.release.mechanism == HistogramOnline.name
+    free = {HistogramOnline.name: _ALL_CELLS, ListedOnline.name: _LISTED}.get(session.release.mechanism, _FREE)
     chip, chip_kind, how = {
         AnswerKind.PAID: ("◔ paid", "wait", _PAID),
         AnswerKind.MEASURED: ("◔ measured", "wait", _MEASURED),
-    }.get(AnswerKind(stored.kind), ("○ free", "", _BOUGHT if is_bought else _FREE))
+    }.get(AnswerKind(stored.kind), ("○ free", "", free))
     if again:
         chip, chip_kind, how = "○ asked before", "", _REPEATED
     return AnswerShown(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from releases.engine.mechanisms.base import Plan
+from releases.engine.mechanisms.live.listed import ListedRules
 from releases.engine.mechanisms.live.noise import NoiseRules
 from releases.engine.mechanisms.pmw.online import OnlinePlan
+from releases.engine.workload.queries import Marginal
 from releases.models import SESSION, Release
 from releases.publication.receipt import percent, rows_text
 
@@ -18,9 +20,28 @@ def session_sentence(plan: OnlinePlan) -> str:
             f"{probably}every answer is within {within} of the truth, all at once, however many are asked. The fewer "
             f"combinations of values a question adds up, the closer its answer: each says how close it is."
         )
+    if isinstance(plan.rules, ListedRules):
+        listed = rows_text(plan.rules.listed_half_width, plan.schema.counted)
+        paid = rows_text(plan.rules.paid_half_width, plan.schema.counted)
+        return (
+            f"{probably}every answer bought when the session opens is within {listed} of the truth, and every one of "
+            f"up to {number:,} other answers within {paid}, all at once, where no other error is asked for."
+        )
     every = "the answer" if number == 1 else f"every one of up to {number:,} answers"
     unless = ", where no other error is asked for" if isinstance(plan.rules, NoiseRules) else ""
     return f"{probably}{every} is within {within} of the truth{'' if number == 1 else ', all at once'}{unless}."
+
+
+def bought_text(plan: OnlinePlan) -> str:
+    """What a session answers when it is opened; empty where that is nothing."""
+    if not plan.answers_at_start:
+        return ""
+    listed = plan.counts_asked
+    tables = sum(isinstance(family, Marginal) for family in listed.families)
+    counts = len(listed.families) - tables
+    kinds = ((tables, "table"), (counts, "count"))
+    said = [f"{number:,} {word}{'' if number == 1 else 's'}" for number, word in kinds if number]
+    return f"{' and '.join(said)} ({listed.size:,} answers)"
 
 
 def session_words(release: Release, plan: Plan) -> dict[str, str]:
@@ -30,6 +51,11 @@ def session_words(release: Release, plan: Plan) -> dict[str, str]:
     rules = plan.rules
     if rules.questions is None:
         asked = "counts, one at a time, from a noisy count of every combination of values"
+    elif isinstance(rules, ListedRules):
+        asked = (
+            f"{bought_text(plan)} when it opens, what is added up from these, and up to {rules.questions:,} other "
+            f"counts, one at a time, each with noise of its own"
+        )
     elif isinstance(rules, NoiseRules):
         asked = f"up to {rules.questions:,} counts, one at a time, each with noise of its own"
     else:

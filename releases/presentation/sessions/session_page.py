@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import ROUND_DOWN, ROUND_UP, Decimal
@@ -21,17 +20,17 @@ from releases.engine.domain.attribute import number, plain
 from releases.engine.domain.universe import Universe
 from releases.engine.mechanisms.live.noise import PARTS, NoiseRules
 from releases.engine.mechanisms.pmw.online import OnlinePlan
-from releases.engine.mechanisms.pmw.session import AnswerPrice, UpdateRules
+from releases.engine.mechanisms.pmw.session import UpdateRules
 from releases.engine.workload.queries import read_count
 from releases.forms.fields import MAX_TICKED_COLUMNS
 from releases.forms.predicates import ColumnField, ConditionsForm
 from releases.models import Audience, Release, ReleaseState, Session, SessionAnswer
 from releases.planning import comparison
 from releases.presentation.sessions.past_answers import AnswerShown, answer_shown
-from releases.presentation.sessions.sentences import session_sentence
+from releases.presentation.sessions.sentences import bought_text, session_sentence
 from releases.presentation.sessions.session_list import session_chip
 from releases.publication.receipt import rows_text, rules_of
-from releases.services.known_answers import KnownAnswer
+from releases.services.session_questions import Known, Offer
 from releases.services.sessions import NARROWED, Standing
 
 PAGE_LENGTH = 25
@@ -42,24 +41,6 @@ _CLOSE_IT = (
     "Close it below: what it answered becomes a release with its error bounds, a receipt and synthetic rows, and "
     "closing spends nothing."
 )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Known:
-    """A question that a finished release answers, and its answer."""
-
-    query: Mapping[str, Any]
-    within: int | None
-    answer: KnownAnswer
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Offer:
-    """A question with the error that its asker can accept, and what the answer would take."""
-
-    query: Mapping[str, Any]
-    within: int
-    price: AnswerPrice
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,6 +126,7 @@ class SessionPage:
     Attributes:
         chip: whether it answers; `chip_kind` the chip's class.
         dataset_address: for its own people; empty for others.
+        bought: what was answered when it was opened, and `tables` these by name; empty where nothing was.
         can_be_asked: something new, by this person.
         fields: a condition on each column, to click, and whether it is shown opened; empty where there are too many.
         has_prices: an answer can be asked for with an error of its own; `within` is the one that was typed, and
@@ -163,6 +145,8 @@ class SessionPage:
     opened_at: datetime
     sentence: str
     columns: str
+    bought: str
+    tables: tuple[str, ...]
     can_be_asked: bool
     has_prices: bool
     within: str
@@ -220,7 +204,7 @@ def live_session(
         then=_then(session, is_own=is_own, is_below=bool(history) and not can_read_release),
         why_not_ask="" if standing.over or session.lets_ask(person) else NARROWED,
         updates=f"{standing.updates_left:,} of {standing.updates:,}" if has_updates else "",
-        questions="no limit" if rules.questions is None else f"{standing.questions_left:,} of {rules.questions:,}",
+        questions=_questions_left(plan, standing),
         share="" if standing.share_left is None else _share_text(standing.share_left, ROUND_DOWN),
         cost=comparison.compared([plan], None)[0].cost,
         table_rows=f"{session.total:,}",
@@ -232,6 +216,13 @@ def live_session(
         csv_address=reverse("transcript_csv", args=[session.pk]),
         json_address=reverse("transcript_json", args=[session.pk]),
     )
+
+
+def _questions_left(plan: OnlinePlan, standing: Standing) -> str:
+    if standing.questions is None:
+        return "no limit"
+    left = f"{standing.questions_left:,} of {standing.questions:,}"
+    return f"{left} with a price; no limit to others" if plan.answers_at_start else left
 
 
 def _share_text(share: Fraction, rounding: str) -> str:
@@ -318,6 +309,8 @@ def session_page(
         opened_at=session.opened_at,
         sentence=session_sentence(plan),
         columns=", ".join(universe.names),
+        bought=bought_text(plan),
+        tables=tuple(each.title(universe) for each in plan.counts_asked.families) if plan.answers_at_start else (),
         can_be_asked=not live.over and not live.why_not_ask,
         has_prices=isinstance(plan.rules, NoiseRules),
         within=within,
@@ -340,7 +333,8 @@ def _usual(plan: OnlinePlan) -> str:
     if not isinstance(rules, NoiseRules):
         return ""
     takes = _share_text(Fraction(rules.usual_parts, PARTS), ROUND_UP)
-    return f"{rows_text(rules.half_width, plan.schema.counted)}, which takes {takes} of the session"
+    unless = ", or nothing where the answers bought at the start say it" if plan.answers_at_start else ""
+    return f"{rows_text(rules.paid_half_width, plan.schema.counted)}, which takes {takes} of the session{unless}"
 
 
 def _audiences(session: Session) -> tuple[tuple[str, str, bool], ...]:

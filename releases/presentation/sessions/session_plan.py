@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from releases.engine.mechanisms.base import Plan
+from releases.engine.mechanisms.live.listed import ListedRules
 from releases.engine.mechanisms.pmw.online import OnlinePlan
 from releases.engine.mechanisms.pmw.session import UpdateRules
 from releases.models import Dataset
 from releases.planning import comparison, usefulness
 from releases.planning.session_plans import least_rows
 from releases.planning.usefulness import Prepared
-from releases.presentation.sessions.sentences import session_sentence
+from releases.presentation.sessions.sentences import bought_text, session_sentence
 from releases.publication.receipt import percent, rows_text, rules_of
 
 
@@ -27,6 +28,7 @@ class SessionPlan:
         way: how it answers.
         updates: paid updates that are reserved; empty where it has none, as `free_margin` and `paid_margin` are.
         margin: what an answer is within that is neither free nor an update.
+        listed: what is answered when it is opened, within `listed_margin`; empty where nothing is.
         bound: what every answer is within, in rows; None where nothing is known of it.
         cells: how many cells the universe of its columns has.
         useful_from, good_from: the number of rows from which the bound is below half the table, and below a tenth.
@@ -45,6 +47,8 @@ class SessionPlan:
     bound: float | None = None
     way: str = ""
     margin: str = ""
+    listed: str = ""
+    listed_margin: str = ""
     updates: str = ""
     free_margin: str = ""
     paid_margin: str = ""
@@ -106,6 +110,12 @@ def session_plan(plan: Plan, dataset: Dataset) -> SessionPlan:
 
 def _margins(plan: OnlinePlan) -> dict[str, str]:
     rules, counted = plan.rules, plan.schema.counted
+    if isinstance(rules, ListedRules):
+        return {
+            "listed": bought_text(plan),
+            "listed_margin": rows_text(rules.listed_half_width, counted),
+            "margin": rows_text(rules.paid_half_width, counted),
+        }
     if not isinstance(rules, UpdateRules):
         return {"margin": rows_text(rules.half_width, counted)}
     return {
@@ -124,6 +134,6 @@ def _says_little(plan: OnlinePlan, useful_from: int | None) -> str:
     many = counted.many
     begins = f" With this epsilon a session begins to be of use at about {useful_from:,} {many}." if useful_from else ""
     return (
-        f"± {rows_text(plan.rules.half_width, counted)} {why}. “Half the {many}”, said of every question, is as "
+        f"± {rows_text(alpha, counted)} {why}. “Half the {many}”, said of every question, is as "
         f"close and costs nothing.{begins} Take a larger epsilon, fewer questions, or a smaller universe."
     )

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 from urllib.parse import urlencode
 
@@ -22,12 +24,15 @@ from django.views.decorators.http import require_POST
 from releases import services
 from releases.display.error_messages import in_words
 from releases.display.paging import chosen_page
-from releases.engine.domain.privacy import privacy_budget
+from releases.engine.domain.privacy import PrivacyBudget, privacy_budget
 from releases.engine.domain.schema import Schema
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
-from releases.engine.mechanisms.base import Plan, PlanChanged
+from releases.engine.mechanisms.base import PlanChanged
 from releases.engine.mechanisms.pmw.online import OnlinePlan
 from releases.engine.mechanisms.pmw.session import AnswerKind, SessionOver
+from releases.engine.workload.queries import Family
+from releases.engine.workload.queries import Workload as AskedWorkload
 from releases.forms.fields import in_one_line, sent_with, typed_or_first
 from releases.forms.predicates import ConditionsForm
 from releases.forms.releases import AskForm, AudienceForm, SessionDraftForm, SessionForm, SessionLinkForm, WithinForm
@@ -42,17 +47,27 @@ from releases.models import (
     Release,
     ReleaseState,
     Session,
+    Workload,
+    WorkloadVersion,
 )
-from releases.permissions import get_dataset_for, get_own_session_for, get_session_for, signed_in, withdrawn_session
-from releases.planning.session_plans import planned_session
+from releases.permissions import (
+    get_dataset_for,
+    get_own_session_for,
+    get_session_for,
+    get_workload_for,
+    signed_in,
+    withdrawn_session,
+)
+from releases.planning.session_plans import every_way, planned_session
 from releases.presentation.sessions.past_answers import PastAnswer, past_answer
 from releases.presentation.sessions.sentences import session_sentence
 from releases.presentation.sessions.session_list import session_rows
-from releases.presentation.sessions.session_page import Known, Offer, live_session, session_page
+from releases.presentation.sessions.session_page import live_session, session_page
 from releases.presentation.sessions.session_plan import session_plan
+from releases.presentation.sessions.session_ways import WayShown, ways_shown
 from releases.publication import files
 from releases.publication.readme import name_of
-from releases.services.known_answers import known_in_session
+from releases.services.session_questions import Known, Offer
 from releases.services.sessions import DEFAULT_QUESTIONS
 from releases.views.common.csv_exports import csv_response
 from releases.views.common.live_validation import status_of
@@ -81,14 +96,18 @@ def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     form = SessionForm(
         typed_or_first(request.POST if request.method == "POST" else request.GET, _first(dataset.budget)),
         declared=dataset.schema.universe.names,
+        workloads=[(str(each.pk), each.name) for each in Workload.objects.for_list(request.user)],
     )
     draft = SessionDraftForm(request.POST if request.method == "POST" else request.GET).given["draft"]
-    plan, problem = None, ""
+    plan, problem, ways = None, "", tuple[WayShown, ...]()
     if form.is_valid():
         try:
-            plan = _plan(dataset.schema, form)
+            listed = _listed(request, dataset.schema.universe, form)
+            asked = _asked(dataset.schema, form, listed)
+            plan = planned_session(form.cleaned_data["way"], *asked)
             if request.method == "POST" and not plan.infeasible:
-                return redirect("confirm", release_id=_drafted(request, dataset, form, draft).pk)
+                return redirect("confirm", release_id=_drafted(request, dataset, form, draft, listed).pk)
+            ways = ways_shown(every_way(*asked), planned=plan.mechanism)
         except (InvalidInput, services.release_inputs.Refusal) as error:
             problem = in_words(error)
     context = {
@@ -98,6 +117,7 @@ def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         "draft": draft,
         **budget_facts(dataset.budget, dataset.schema if plan is None else plan.schema),
         "planned": session_plan(plan, dataset) if plan is not None else None,
+        "ways": ways,
     }
     is_wrong = bool(form.errors or problem)
     return render(request, "sessions/session_new.html", context, status=status_of(request, is_wrong=is_wrong))
@@ -114,18 +134,50 @@ def _first(budget: Budget | None) -> dict[str, Any]:
     }
 
 
-def _plan(schema: Schema, form: SessionForm) -> Plan:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Listed:
+    """What is answered when a session is opened, in the workload format, and the saved version that it is of."""
+
+    questions: dict[str, Any]
+    version: WorkloadVersion | None = None
+
+
+def _listed(request: HttpRequest, universe: Universe, form: SessionForm) -> _Listed | None:
+    """None where nothing is.
+
+    Raises:
+        InvalidInput: the workload does not fit the columns.
+    """
+    chosen = form.cleaned_data["listed"]
+    if not chosen:
+        return None
+    if chosen in dict(SessionForm.TABLES):
+        names = services.sessions.columns_of_session(universe, form.cleaned_data["columns"])
+        return _Listed(questions=services.sessions.all_tables(names, columns=int(chosen)))
+    version = get_workload_for(request, uuid.UUID(chosen)).latest
+    return _Listed(questions=services.workloads.mapped_questions(version, universe, {}), version=version)
+
+
+def _asked(
+    schema: Schema, form: SessionForm, listed: _Listed | None
+) -> tuple[Schema, PrivacyBudget, Fraction, tuple[tuple[str, Any], ...], AskedWorkload | None]:
+    """What a plan of any way is made of, as arguments of `planned_session` after the way."""
     given = form.cleaned_data
-    return planned_session(
-        given["way"],
-        schema.project(services.sessions.columns_of_session(schema.universe, given["columns"])),
+    questions = None if listed is None else listed.questions
+    asked = services.sessions.list_of_session(schema.universe, questions, given["columns"])
+    names = services.sessions.columns_of_session(schema.universe, given["columns"])
+    return (
+        schema.project(names) if asked is None else replace(schema, universe=asked.universe),
         privacy_budget(epsilon=given["epsilon"], delta=given["delta"] or "0"),
         services.release_inputs.read_beta(given["beta"]),
         tuple((name, value) for name, value in form.options.items() if value is not None),
+        asked,
     )
 
 
-def _drafted(request: HttpRequest, dataset: Dataset, form: SessionForm, draft: uuid.UUID | None) -> Release:
+def _drafted(
+    request: HttpRequest, dataset: Dataset, form: SessionForm, draft: uuid.UUID | None, listed: _Listed | None
+) -> Release:
     """The draft that this plan was kept in before, changed; or a new one."""
     given = form.cleaned_data
     chosen: dict[str, Any] = {
@@ -135,6 +187,8 @@ def _drafted(request: HttpRequest, dataset: Dataset, form: SessionForm, draft: u
         "options": form.options,
         "columns": given["columns"],
         "way": given["way"],
+        "listed": None if listed is None else listed.questions,
+        "version": None if listed is None else listed.version,
     }
     drafts = dataset.releases.filter(state=ReleaseState.DRAFT).of_kind(SESSION)
     kept = drafts.filter(pk=draft).first() if draft is not None else None
@@ -159,9 +213,22 @@ def address_of_session(release: Release) -> str:
         "beta": release.beta,
         "way": release.mechanism,
     }
-    (query,) = (release.workload or {"queries": [{"count": {}}]})["queries"]
-    held |= options | {"columns": list(query["count"])}
+    queries = (release.workload or {"queries": [{"count": {}}]})["queries"]
+    columns = tuple(dict.fromkeys(name for each in queries for name in each.get("marginal") or each.get("count") or ()))
+    held |= options | {"columns": columns, "listed": _listed_in(release, columns)}
     return f"{reverse('new_session', args=[release.dataset_id])}?{urlencode(held, doseq=True)}"
+
+
+def _listed_in(release: Release, columns: Collection[str]) -> str:
+    """The choice that made a draft's list; empty where it has none."""
+    if release.workload_version is not None:
+        return str(release.workload_version.workload_id)
+    tables = {
+        frozenset(map(frozenset, services.sessions.column_sets(columns, columns=int(number)))): number
+        for number, _ in SessionForm.TABLES
+    }
+    queries = (release.workload or {"queries": []})["queries"]
+    return tables.get(frozenset(frozenset(each.get("marginal", ())) for each in queries), "")
 
 
 def session_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
@@ -225,15 +292,15 @@ def _ask(
                 return in_one_line(each), 400
         query = form.cleaned_data["query"] if form.is_bound else typed.predicate()
         within, person = wanted.cleaned_data["within"], signed_in(request)
-        if not (form.is_bound and form.cleaned_data["anyway"]):
-            known = known_in_session(query, session=live, plan=plan, person=person, within=within)
-            if known is not None:
-                return Known(query=query, within=within, answer=known)
-        if within is not None and not wanted.cleaned_data["agreed"]:
-            price = services.sessions.price_of(session=live, query=query, within=within, by=person)
-            if price is not None:
-                return Offer(query=query, within=within, price=price)
-        return services.sessions.ask_session(session=live, query=query, by=person, within=within)
+        return services.session_questions.answer_or_offer(
+            session=live,
+            plan=plan,
+            query=query,
+            by=person,
+            within=within,
+            anyway=form.is_bound and form.cleaned_data["anyway"],
+            agreed=bool(wanted.cleaned_data["agreed"]),
+        )
     except InvalidInput as error:
         return in_words(error), 400
     except (SessionOver, refusals.LedgerRefusal, services.release_inputs.Refusal) as error:
@@ -317,7 +384,8 @@ def transcript(request: HttpRequest, release_id: uuid.UUID, form: str) -> HttpRe
     if form == "csv":
         heads = ["number", "question", "query", "estimate", "lower", "upper", "answered"]
         return csv_response(told_apart, heads, _lines(answers))
-    response = HttpResponse(_as_json(live, plan, answers), content_type="application/json")
+    bought = services.session_state.bought_answers(live, plan) if live.lets_ask(request.user) else []
+    response = HttpResponse(_as_json(live, plan, answers, bought), content_type="application/json")
     response["Content-Disposition"] = f'attachment; filename="{told_apart}"'
     return response
 
@@ -329,8 +397,11 @@ def _lines(answers: list[PastAnswer]) -> Iterator[list[Any]]:
         yield [stored.sequence, title, each.query, stored.estimate, each.lower, each.upper, AnswerKind(stored.kind)]
 
 
-def _as_json(live: Session, plan: OnlinePlan, answers: list[PastAnswer]) -> str:
+def _as_json(
+    live: Session, plan: OnlinePlan, answers: list[PastAnswer], bought: list[tuple[Family, list[float], float]]
+) -> str:
     """The transcript with what is needed to judge it. The sign of an update is public: it moved the public state."""
+    universe = plan.schema.universe
     whole = {
         "version": 1,
         "session": str(live.pk),
@@ -342,6 +413,10 @@ def _as_json(live: Session, plan: OnlinePlan, answers: list[PastAnswer]) -> str:
         "beta": live.release.beta,
         "accuracy": session_sentence(plan),
         "total": {"estimate": live.total, "half_width": live.total_half_width},
+        "bought": [
+            {**family.to_json(universe), "estimates": estimates, "half_width": half_width}
+            for family, estimates, half_width in bought
+        ],
         "answers": [
             {
                 "number": each.stored.sequence,

@@ -26,11 +26,12 @@ from tests.web.services_called import functions_called
 from tests.web.steps import ask_for, execute, rule, submit
 
 READS = """
-    alike_by_columns all_connections all_missing certifiable check_upload column_fits columns_of_codebook
-    columns_of_session compare connection_named connections faults find_connection forgotten_decisions
-    incoming_folder is_behind is_compared is_incomparable known_in_session left_for_drafts lost_budgets
+    alike_by_columns all_connections all_missing all_tables bought_answers certifiable check_upload column_fits
+    column_sets columns_of_codebook columns_of_session compare connection_named connections faults find_connection
+    forgotten_decisions
+    incoming_folder is_behind is_compared is_incomparable left_for_drafts list_of_session lost_budgets
     mapped_questions missing_of plan_categories plan_certificate plan_digest plan_of plan_of_session plan_range
-    price_of read_beta recognised requests_lately room_of same_rows_as_lost standing suggested_columns unsettled
+    read_beta recognised requests_lately room_of same_rows_as_lost standing suggested_columns unsettled
     upload_limits waits_for_a_reviewer why_it_waits why_not_approve why_not_discarded why_not_saved
     why_not_taken_over why_not_together why_protection_is_fixed why_rows_stay workload_named
 """
@@ -63,7 +64,7 @@ UNRECORDED = {
     "draft_survey": "a draft is nothing yet; its opening is recorded",
     "change_survey": "as a draft of a survey",
     "accept_report": "who answered a survey must not be known",
-    "ask_session": "the transcript keeps every answer with who asked and when",
+    "answer_or_offer": "the transcript keeps every answer with who asked and when",
     "receive_upload": "a file is nothing yet; the table that it becomes is recorded",
     "discard_upload": "as a file that was received: it never was a table of the site",
     "reconcile_uploads": "what it moves waits again; an upload given up on is no table",

@@ -13,7 +13,7 @@ from tests.web.conftest import CSV
 def open_session(make_dataset, alice, once):
     """An open session of alice's. Each `number` has a population, and so a budget, of its own."""
 
-    def make(*, epsilon="5", budget="20", number=0, audience=Audience.GROUP, way="pmw-online", **options):
+    def make(*, epsilon="5", budget="20", number=0, audience=Audience.GROUP, way="pmw-online", listed=None, **options):
         more = b"".join(b"x%d,40,female\n" % row for row in range(number))
         dataset = make_dataset(epsilon=budget, content=CSV + more)
 
@@ -25,6 +25,7 @@ def open_session(make_dataset, alice, once):
                 epsilon=epsilon,
                 options={"population": 200, "questions": 50, **options},
                 way=way,
+                listed=listed,
             )
             services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
             assert services.execution.execute_release(release_id=release.pk)
@@ -32,6 +33,6 @@ def open_session(make_dataset, alice, once):
             services.sessions.let_ask(session=session, audience=audience)
             return session
 
-        return once(repr((epsilon, budget, number, audience, way, sorted(options.items()))), really)
+        return once(repr((epsilon, budget, number, audience, way, listed, sorted(options.items()))), really)
 
     return make

@@ -79,6 +79,10 @@ class HistogramSession(Session):
     rules: HistogramRules
     noisy_cells: NDArray[np.int64]
 
+    @property
+    def bought(self) -> NDArray[np.int64]:
+        return self.noisy_cells
+
     def _first(self) -> NDArray[np.float64]:
         """The possible counts with the released total that are nearest to the noisy ones, as a distribution."""
         nearest = nearest_counts(self.noisy_cells.astype(np.float64), float(max(self.total, 1)))
@@ -108,22 +112,25 @@ class HistogramOnlinePlan(OnlinePlan):
     def half_width_of(self, query: Count) -> float:
         return self.rules.width_of(query, self.schema.universe)
 
+    def expected_error(self, query: Count) -> float:
+        return self.rules.noise.mean(count=query.summed(self.schema.universe))
+
     def _open(self, counts: Counts, total: int, total_half_width: float, rng: Randomness) -> Session:
         exact = counts.histogram()
         noisy = exact + self.rules.noise.draw(exact.shape, rng)
         # No counted row is there, which is public.
         clear_impossible(self.schema.universe, noisy, self.schema.universe.left_out)
         clear_outside_levels(self.schema.universe, noisy)
-        return self.resumed(Opened(total=total, total_half_width=total_half_width, noisy_cells=noisy), [])
+        return self.resumed(Opened(total=total, total_half_width=total_half_width, bought=noisy), [])
 
     def resumed(self, stored: Opened, exchanges: list[Exchange]) -> Session:
-        assert stored.noisy_cells is not None
+        assert stored.bought is not None
         return HistogramSession(
             universe=self.schema.universe,
             rules=self.rules,
             total=stored.total,
             total_half_width=stored.total_half_width,
-            noisy_cells=stored.noisy_cells,
+            noisy_cells=stored.bought.astype(np.int64).reshape(self.schema.universe.shape),
             exchanges=exchanges,
         )
 

@@ -106,6 +106,11 @@ class NoiseSession(Session):
     rules: NoiseRules
 
     @property
+    def questions_left(self) -> int | None:
+        """Of those that are measured."""
+        return self.updates_left
+
+    @property
     def parts_left(self) -> int:
         return PARTS - sum(each.parts for each in self.exchanges)
 
@@ -149,6 +154,9 @@ class NoisePlan(OnlinePlan):
 
     rules: NoiseRules
 
+    def expected_error(self, query: Count) -> float:
+        return self.rules.noise(self.rules.usual_parts).mean(count=1)
+
     def _open(self, counts: Counts, total: int, total_half_width: float, rng: Randomness) -> Session:
         return self.resumed(Opened(total=total, total_half_width=total_half_width), [])
 
@@ -183,7 +191,7 @@ class NoiseOnline(Mechanism):
         questions = max(request.options["questions"] or 0, workload.size)
         ways = [False, True] if isinstance(request.budget, ApproxDP) else [False]
         settings = [Setting.of(request, questions=questions, is_concentrated=each) for each in ways]
-        plans = [(setting, _rules(setting)) for setting in settings]
+        plans = [(setting, noise_rules(setting, beta=setting.beta_of_answers)) for setting in settings]
         setting, rules = min(plans, key=lambda each: each[1].half_width)
         event = (
             PureEvent(epsilon=rules.whole.epsilon)
@@ -216,7 +224,12 @@ class NoiseOnline(Mechanism):
 _FORMULA = r"\alpha = \min\left\{w : \Pr\left[|X| > w\right] \le 1 - (1 - \beta)^{1/k}\right\}"
 
 
-def _rules(setting: Setting) -> NoiseRules:
+def noise_rules(setting: Setting, *, beta: float) -> NoiseRules:
+    """The rules of answers that have all of a setting's budget.
+
+    Args:
+        beta: the probability that any leaves its half width.
+    """
     rows = setting.rows_a_unit
     whole: LaplaceNoise | GaussianNoise = (
         GaussianNoise(rho=setting.rho, l2_sensitivity_squared=rows * rows)
@@ -230,7 +243,7 @@ def _rules(setting: Setting) -> NoiseRules:
         public_half_width=0.0,
         paid_half_width=0.0,
         whole=whole,
-        beta=setting.beta_of_answers,
+        beta=beta,
         usual_parts=usual,
     )
     return replace(rules, paid_half_width=float(rules.half_width_of(usual)))

@@ -166,13 +166,14 @@ class Opened:
 
     Attributes:
         total, total_half_width, noisy_threshold: see `Session`.
-        noisy_cells: of a session that answers from a noisy histogram: its cells; else None.
+        bought: of a session that buys something then: the noisy cells of its histogram, or the answers to its list, one
+            after the other; else None.
     """
 
     total: int
     total_half_width: float
     noisy_threshold: int = 0
-    noisy_cells: NDArray[np.int64] | None = None
+    bought: NDArray[np.float64] | NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,8 +183,14 @@ class OnlinePlan(Plan):
     Attributes:
         rules: of the session.
         total_noise: on the number of rows; None where it is public.
+
+    Class attributes:
+        answers_at_start: whether it has answers to be released before any question is asked.
+        bought_as: how the numbers that it buys then are stored.
     """
 
+    answers_at_start: ClassVar[bool] = False
+    bought_as: ClassVar[str] = "<i8"
     rules: Rules
     total_noise: LaplaceNoise | None
 
@@ -199,6 +206,11 @@ class OnlinePlan(Plan):
     def half_width_of(self, query: Count) -> float:
         """What the answer to a question is within, where its asker says nothing."""
         return self.rules.half_width
+
+    def expected_error(self, query: Count) -> float | None:
+        """The mean error of the answer to a question, where its asker says nothing: that of its noise. None where it
+        depends on the table."""
+        return None
 
     @abstractmethod
     def _open(self, counts: Counts, total: int, total_half_width: float, rng: Randomness) -> Session: ...
@@ -230,7 +242,7 @@ class OnlinePlan(Plan):
             estimates=tuple(estimates),
             bound=replace(self.expectation, half_widths=tuple(widths), proof=Proof.AFTER),
             total=float(session.total),
-            distribution=whole_universe(self.schema.universe, session.distribution()),
+            distribution=whole_universe(self.schema.universe, session.to_agree()),
             notes={
                 "updates used": self.rules.updates - session.updates_left,
                 "answered for free": sum(each.kind is AnswerKind.PUBLIC for each in session.exchanges),

@@ -16,7 +16,7 @@ Algorithm 1. The form proved here is tighter than theirs; the proof stands in ``
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -32,7 +32,7 @@ from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.noise.discrete import discrete_laplace
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.possible import only_possible
-from releases.engine.workload.queries import Count
+from releases.engine.workload.queries import Count, Family
 
 #: The exact count of a query: the only way a session touches data.
 Truth = Callable[[Count], int]
@@ -124,6 +124,11 @@ class Rules:
         """What every answer is within, all at once."""
         return max(self.public_half_width, self.paid_half_width)
 
+    @property
+    def is_endless(self) -> bool:
+        """Whether some questions are answered for nothing after all that were planned for."""
+        return False
+
     @abstractmethod
     def are_settled(self, *, updates_left: int, cells: int, rows: float) -> bool:
         """Whether what is public proves that the next answer keeps its bound.
@@ -203,6 +208,11 @@ class Session(ABC):
         return only_possible(self.universe, np.full(self.universe.shape, 1.0 / self.universe.size))
 
     @property
+    def bought(self) -> NDArray[np.float64] | NDArray[np.int64] | None:
+        """What was bought when it was opened, and is stored with it."""
+        return None
+
+    @property
     def updates_left(self) -> int:
         return self.rules.updates - self._used
 
@@ -215,6 +225,11 @@ class Session(ABC):
     def is_settled(self) -> bool:
         """Whether the next answer is proved to keep its bound."""
         return self.rules.are_settled(updates_left=self.updates_left, cells=self.universe.size, rows=self.most_rows)
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether it answers no new question."""
+        return not self.is_settled or self.questions_left == 0
 
     @property
     def most_rows(self) -> float:
@@ -235,19 +250,23 @@ class Session(ABC):
         before = self._asked.get(query)
         if before is not None and (within is None or before.half_width <= within):
             return replace(before, kind=AnswerKind.REPEATED, sign=0, parts=0)
+        self._check_open()
+        exchange = self._answer(query, truth, self.price(query, within), rng)
+        self.record(exchange)
+        return exchange
+
+    def _check_open(self) -> None:
         if self.questions_left is not None and self.questions_left <= 0:
             raise SessionOver("All questions that the session's bound speaks of were asked.")
         if not self.is_settled:
             raise SessionOver("All paid updates are used; further answers would come without a proved bound.")
-        exchange = self._answer(query, truth, self.price(query, within), rng)
-        self.record(exchange)
-        return exchange
 
     def price(self, query: Count, within: int | None = None) -> AnswerPrice:
         """What an answer takes, and how close it is. From public facts and earlier answers alone.
 
         Raises:
             InvalidInput: no answer within so few rows is left.
+            SessionOver: none is left that has a price.
         """
         offered = self._offered(query.simplified(self.universe), within)
         if within is not None and within < offered.half_width:
@@ -284,7 +303,7 @@ class Session(ABC):
         its estimate and the others to the rest, in turns: iterative proportional fitting (Deming and Stephan 1940). A
         free answer is asked no more of than to stay within its half width.
         """
-        weights = self.distribution()
+        weights = self.to_agree()
         if self.total <= 0:
             return weights
         # Multiplies every cell, so that a turn touches the cells of its query alone.
@@ -308,6 +327,15 @@ class Session(ABC):
             if moved < _CLOSE_ENOUGH:
                 break
         return weights
+
+    def to_agree(self) -> NDArray[np.float64]:
+        """What follows from all but single answers, which it is moved to agree with then."""
+        return self.distribution()
+
+    def released(self) -> Iterator[tuple[Family, NDArray[np.float64], float]]:
+        """What becomes a release when the session is closed: questions, their answers, and their half width."""
+        for each in self.closest:
+            yield each.query, np.asarray([float(each.estimate)]), each.half_width
 
     def _wanted(self, exchange: Exchange, part: float) -> float:
         """The share of the rows that a query's cells are to have, where they have `part` of them now."""

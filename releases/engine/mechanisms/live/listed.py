@@ -1,0 +1,458 @@
+"""A list of questions answered when a session is opened, by the best design for them; others at a price, as asked.
+
+Share s of what the number of rows leaves of the budget buys the list: by noise on each answer, or, where there is a
+delta, by noise on what its tables have in common (`residual-queries`), whichever has the closer bound. The rest is cut
+into parts, as in a session with plain noise (``noise.py``). What the list answers is answered for nothing from then on:
+each of its answers, and each count that is a sum of cells of one of its tables.
+
+**Privacy.** What is bought at the start is a release of its own, of (s ε)-DP, or (s ρ)-zCDP. All later answers together
+are of what is left of ε, or of ρ, as ``noise.py`` proves whatever their questions depend on, so also on what was
+bought. Both add up.
+
+**Accuracy.** Three events have a share of β each, so none happens with probability 1 - β. A priced answer leaves its
+half width: as in ``noise.py``. An answer of the list does: the bound of its own plan. A sum does: let q be a count over
+the universe, with code length L(q) (``bounds/all_counts.py``), and let it be summed from one table of the list, which
+q alone decides. Its noise is a sum of n independent draws, or normal to within what the lattice adds, of a variance in
+closed form (``residual_queries.py``); so with probability 1 - β e^{-L(q)} it keeps the width w(q) of that law, and all
+counts that there are keep theirs with probability 1 - β, as Σ e^{-L(q)} <= 1, whichever are asked. Each of n cells is
+within α too, so their sum is within n α: the smaller of both is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from math import exp, floor, inf, log, prod, sqrt
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from releases.engine.accounting import accountant
+from releases.engine.accounting.conversions import epsilon_of_rho
+from releases.engine.accounting.events import ConcentratedEvent, PureEvent
+from releases.engine.bounds.accuracy import Bound, Proof, normal_max_quantile
+from releases.engine.bounds.all_counts import code_length
+from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP, decimal_text
+from releases.engine.domain.schema import Schema
+from releases.engine.mechanisms.additive_noise import mean_of_normal
+from releases.engine.mechanisms.base import (
+    ROWS,
+    SAME,
+    Consistency,
+    Mechanism,
+    Option,
+    Plan,
+    Request,
+    Work,
+    infeasible,
+    mechanism,
+    register,
+    too_many_cells,
+)
+from releases.engine.mechanisms.live.noise import NoiseRules, NoiseSession, noise_rules
+from releases.engine.mechanisms.marginal_fit.common import TOO_NOISY
+from releases.engine.mechanisms.pmw.online import POPULATION, QUESTIONS, OnlinePlan, Opened, Setting
+from releases.engine.mechanisms.pmw.session import AnswerKind, AnswerPrice, Exchange, Session, SessionOver, Truth
+from releases.engine.mechanisms.queries import AnswersPlan, NoisyQueriesPlan, described
+from releases.engine.mechanisms.residual_queries import ResidualQueriesPlan, answer_variances, lattice_slack
+from releases.engine.noise.randomness import Randomness
+from releases.engine.tables.counts import Counts
+from releases.engine.tables.possible import only_possible
+from releases.engine.workload.queries import Count, Family, Marginal, Prefix, Workload, unweighted
+
+START = Option(
+    name="start",
+    help="How much of the budget, in percent, buys the answers to the list when the session is opened; the rest is for "
+    "other questions.",
+    lowest=1,
+    highest=99,
+    default=50,
+)
+#: What a list can be answered by, and with which options: sums of its answers have a law that is known.
+_DESIGNS = {
+    "laplace-queries": {"agree": "no", "rows_counted": SAME},
+    "gaussian-queries": {"agree": "no", "rows_counted": SAME},
+    "residual-queries": {"agree": "no"},
+}
+#: Shares of what the number of rows leaves of beta: priced answers, answers of the list, sums of them.
+_PRICED, _LISTED, _SUMS = Fraction(1, 2), Fraction(1, 4), Fraction(1, 4)
+#: Below e to it the law of a sum is not computed.
+_RAREST = -600.0
+_NONE_LEFT = (
+    "Every answer with a price of its own was asked for. Only what follows from the answers bought at the start is "
+    "still answered."
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListedRules(NoiseRules):
+    """The public parameters of a session with a list: those of its priced answers, and
+
+    Attributes:
+        listed_half_width: of every answer of the list.
+    """
+
+    listed_half_width: float
+
+    @property
+    def half_width(self) -> float:
+        return max(self.listed_half_width, self.paid_half_width)
+
+    @property
+    def is_endless(self) -> bool:
+        return True
+
+    def are_settled(self, *, updates_left: int, cells: int, rows: float) -> bool:
+        return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """What is bought when a session is opened. Public but for what `plan` measures.
+
+    Attributes:
+        plan: of the answers to the list.
+        beta: the probability that any sum of them leaves its width.
+    """
+
+    plan: NoisyQueriesPlan | ResidualQueriesPlan
+    beta: float
+
+    @property
+    def workload(self) -> Workload:
+        return self.plan.counts_asked
+
+    @property
+    def half_widths(self) -> tuple[float, ...]:
+        """Of the answers of each family of the list, before they are rounded."""
+        assert self.plan.bound is not None
+        return self.plan.bound.half_widths
+
+    def width_of(self, query: Count) -> float | None:
+        """What the answer to a simplified count is within, as a whole count; None where the list does not answer it."""
+        place = self._source(query)
+        return None if place is None else self._width(query, place)
+
+    def estimate(self, query: Count, estimates: NDArray[np.float64]) -> int:
+        """The answer to a count that the list answers, not below 0.
+
+        Args:
+            estimates: the answers to the list, one after the other.
+        """
+        place = self._source(query)
+        assert place is not None
+        family, own = self.workload.families[place], self.workload.split(estimates)[place]
+        if isinstance(family, Marginal):
+            own = own.reshape(tuple(self.workload.universe[name].size for name in family.attributes))
+            own = own[np.ix_(*self._bins(query, family))]
+        elif isinstance(family, Prefix):
+            own = own[len(query.bins[0]) - 1]
+        return max(0, floor(float(own.sum()) + 0.5))
+
+    def _source(self, query: Count) -> int | None:
+        """The family that answers a count, as one of its answers or as a sum of them: of several, that in which it has
+        the least noise of its own. A function of the count alone."""
+        found: dict[int, float] = {}
+        for place, (family, weight) in enumerate(zip(self.workload.families, self.workload.weights, strict=True)):
+            if self._answers(family, query):
+                found[place] = self._cells(query, family) / weight**2
+        return min(found, key=found.__getitem__, default=None)
+
+    def _answers(self, family: Family, query: Count) -> bool:
+        if isinstance(family, Marginal):
+            return set(query.attributes) <= set(family.attributes)
+        if isinstance(family, Count):
+            return unweighted(family.simplified(self.workload.universe)) == query
+        return query.attributes == family.attributes and query.bins[0] == tuple(range(len(query.bins[0])))
+
+    def _width(self, query: Count, place: int) -> float:
+        cells, width = self._cells(query, self.workload.families[place]), self.half_widths[place]
+        if cells > 1:
+            width = min(cells * width, self._width_of_sum(query, place, cells))
+        return _rounded(width)
+
+    def _width_of_sum(self, query: Count, place: int, cells: int) -> float:
+        universe = self.workload.universe
+        log_beta = log(self.beta) - code_length(query, universe)
+        if log_beta < _RAREST:
+            return inf
+        if isinstance(self.plan, NoisyQueriesPlan):
+            noise = self.plan.noise.of_weight(self.workload.weights[place])
+            return noise.sum(count=cells, beta=exp(log_beta))
+        plan, asked = self.plan, Workload(universe=universe, families=(query,))
+        (slack,) = lattice_slack(asked, plan.residuals, plan.multipliers)
+        return normal_max_quantile(count=1, beta=exp(log_beta)) * sqrt(_variance(plan, query)) + slack
+
+    def expected_error(self, query: Count) -> float:
+        """The mean error of the answer to a count that the list answers: that of its noise."""
+        if isinstance(self.plan, ResidualQueriesPlan):
+            return mean_of_normal(_variance(self.plan, query))
+        place = self._source(query)
+        assert place is not None
+        family = self.workload.families[place]
+        return self.plan.noise.of_weight(self.workload.weights[place]).mean(count=self._cells(query, family))
+
+    def _cells(self, query: Count, family: Family) -> int:
+        """How many answers of a family a count adds up."""
+        if not isinstance(family, Marginal):
+            return 1
+        return prod(map(len, self._bins(query, family)))
+
+    def _bins(self, query: Count, family: Family) -> list[tuple[int, ...]]:
+        chosen = dict(zip(query.attributes, query.bins, strict=True))
+        universe = self.workload.universe
+        return [chosen.get(name, tuple(range(universe[name].size))) for name in family.attributes]
+
+
+def _rounded(width: float) -> float:
+    """What a rounded answer is within: whole, as it and the truth are."""
+    return float(floor(width + 0.5))
+
+
+def _variance(plan: ResidualQueriesPlan, query: Count) -> float:
+    """Of the noise in a count, summed from the residuals of its table."""
+    asked = Workload(universe=plan.counts_asked.universe, families=(query,))
+    (variance,) = answer_variances(asked, plan.residuals, plan.multipliers, plan.lattice_variance)
+    return variance
+
+
+@dataclass(kw_only=True)
+class ListedSession(NoiseSession):
+    """Answers are read off what was bought at the start, or measured.
+
+    Attributes:
+        start: what was bought.
+        estimates: its answers, one after the other.
+    """
+
+    rules: ListedRules
+    start: Start
+    estimates: NDArray[np.float64]
+
+    @property
+    def bought(self) -> NDArray[np.float64]:
+        return self.estimates
+
+    @property
+    def is_settled(self) -> bool:
+        return True
+
+    @property
+    def is_used_up(self) -> bool:
+        return False
+
+    def _check_open(self) -> None:
+        """What the list answers has no end; `_offered` refuses others."""
+
+    def _offered(self, query: Count, within: int | None) -> AnswerPrice:
+        bought = self.start.width_of(query)
+        if bought is not None and bought <= (self.rules.half_width if within is None else within):
+            return AnswerPrice(half_width=bought)
+        if self.updates_left < 1:
+            raise SessionOver(_NONE_LEFT)
+        return super()._offered(query, within)
+
+    def _answer(self, query: Count, truth: Truth, price: AnswerPrice, rng: Randomness) -> Exchange:
+        if price.parts:
+            return super()._answer(query, truth, price, rng)
+        estimate = self.start.estimate(query, self.estimates)
+        return Exchange(query=query, kind=AnswerKind.PUBLIC, estimate=estimate, half_width=price.half_width)
+
+    def released(self) -> Iterator[tuple[Family, NDArray[np.float64], float]]:
+        """The list too, each of its counts with the closest answer that there is."""
+        closest: dict[Family, Exchange] = {each.query: each for each in self.closest}
+        listed = zip(
+            self.start.workload.families,
+            self.start.workload.split(self.estimates),
+            self.start.half_widths,
+            strict=True,
+        )
+        for family, estimates, half_width in listed:
+            asked = closest.pop(unweighted(family), None)
+            if asked is not None and asked.half_width < half_width:
+                yield asked.query, np.asarray([float(asked.estimate)]), asked.half_width
+            else:
+                yield unweighted(family), estimates, half_width
+        for asked in closest.values():
+            yield asked.query, np.asarray([float(asked.estimate)]), asked.half_width
+
+    def to_agree(self) -> NDArray[np.float64]:
+        """A distribution fitted to the list, uniform over columns that it does not ask about."""
+        plan, universe = self.start.plan, self.universe
+        rows = None if self.total_half_width else self.total
+        _, fitted = described(
+            self.start.workload,
+            self.start.workload.split(self.estimates),
+            plan.answer_variances,
+            lambda share: None,
+            rows=rows,
+            population=plan.schema.population,
+        )
+        if fitted is None:
+            return super().to_agree()
+        known = {name for component in fitted.components for name in component.names}
+        table = fitted.marginal(tuple(name for name in universe.names if name in known))
+        shape = tuple(size if name in known else 1 for name, size in zip(universe.names, universe.shape, strict=True))
+        whole = only_possible(universe, np.broadcast_to(table.reshape(shape), universe.shape).copy())
+        return np.asarray(whole / whole.sum())
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedPlan(OnlinePlan):
+    """A session that buys the answers to a list when it is opened."""
+
+    answers_at_start: ClassVar[bool] = True
+    bought_as: ClassVar[str] = "<f8"
+    rules: ListedRules
+    start: Start
+
+    def half_width_of(self, query: Count) -> float:
+        bought = self._bought(query)
+        return self.rules.paid_half_width if bought is None else bought
+
+    def expected_error(self, query: Count) -> float:
+        if self._bought(query) is not None:
+            return self.start.expected_error(query.simplified(self.schema.universe))
+        return self.rules.noise(self.rules.usual_parts).mean(count=1)
+
+    def _bought(self, query: Count) -> float | None:
+        """What the answer to a question is within that the list answers closely enough where its asker says nothing."""
+        bought = self.start.width_of(query.simplified(self.schema.universe))
+        return bought if bought is not None and bought <= self.rules.half_width else None
+
+    def _open(self, counts: Counts, total: int, total_half_width: float, rng: Randomness) -> Session:
+        plan = self.start.plan
+        bought = np.concatenate(plan.released(plan.measured(counts, rng)))
+        return self.resumed(Opened(total=total, total_half_width=total_half_width, bought=bought), [])
+
+    def resumed(self, stored: Opened, exchanges: list[Exchange]) -> Session:
+        assert stored.bought is not None
+        return ListedSession(
+            universe=self.schema.universe,
+            rules=self.rules,
+            total=stored.total,
+            total_half_width=stored.total_half_width,
+            start=self.start,
+            estimates=stored.bought.astype(np.float64),
+            exchanges=exchanges,
+        )
+
+
+@register
+class ListedOnline(Mechanism):
+    name: ClassVar[str] = "listed-online"
+    title: ClassVar[str] = "A list at the start, then noise on each answer, live"
+    summary: ClassVar[str] = (
+        "Answers a list of questions when the session is opened, and adds their answers up for nothing; other "
+        "questions get noise of their own."
+    )
+    source: ClassVar[str] = (
+        "Dwork and Roth (2014), Theorem 3.6; Xiao, He, Zhang and Kifer (2023); Canonne, Kamath and Steinke (2020), "
+        "Theorem 4; Feldman and Zrnic (2021); the union bound over all counting queries"
+    )
+    options: ClassVar[tuple[Option, ...]] = (ROWS, QUESTIONS, POPULATION, START)
+    consistency: ClassVar[Consistency | None] = Consistency.OWN_NOISE
+    uses_weights = True
+    drops_impossible = True
+    is_offered = False
+
+    def _plan(self, request: Request) -> Plan:
+        universe = request.schema.universe
+        if (refusal := too_many_cells(request, universe, bytes_each=24)) is not None:
+            return refusal
+        ways = [False, True] if isinstance(request.budget, ApproxDP) else [False]
+        found = [_planned(request, is_concentrated=each) for each in ways]
+        plans = [each for each in found if isinstance(each, ListedPlan)]
+        return min(plans, key=lambda each: (each.rules.half_width, each.rules.listed_half_width), default=found[0])
+
+
+def _planned(request: Request, *, is_concentrated: bool) -> Plan:
+    """The plan with all of a budget's epsilon, or with its rho."""
+    workload, share = request.counts_asked, Fraction(request.options["start"], 100)
+    setting = Setting.of(request, questions=request.options["questions"] or 1, is_concentrated=is_concentrated)
+    left = Fraction(setting.beta_of_answers)
+    budget: PrivacyBudget
+    if is_concentrated:
+        assert isinstance(request.budget, ApproxDP)
+        epsilon, delta = epsilon_of_rho(rho=setting.rho * share, delta=request.budget.delta), request.budget.delta
+        if not epsilon:
+            return infeasible(request, TOO_NOISY)
+        budget = ApproxDP(epsilon=epsilon, delta=delta)
+    else:
+        budget = PureDP(epsilon=setting.epsilon * share)
+    bought = _bought(request.schema, workload, budget, left * _LISTED)
+    if bought.infeasible:
+        return infeasible(request, bought.infeasible)
+    assert isinstance(bought, NoisyQueriesPlan | ResidualQueriesPlan)
+    assert bought.bound is not None
+    start = Start(plan=bought, beta=float(left * _SUMS))
+    setting = _what_is_left(setting, bought)
+    if is_concentrated and setting.rho <= 0:
+        return infeasible(request, TOO_NOISY)
+    event = ConcentratedEvent(rho=setting.rho) if is_concentrated else PureEvent(epsilon=setting.epsilon)
+    priced = noise_rules(setting, beta=float(left * _PRICED))
+    rules = ListedRules(
+        **{name: getattr(priced, name) for name in NoiseRules.__dataclass_fields__},
+        listed_half_width=_rounded(max(start.half_widths)),
+    )
+    design = mechanism(bought.mechanism)
+    return ListedPlan(
+        **request.inputs(),
+        rules=rules,
+        start=start,
+        total_noise=setting.total_noise,
+        events=setting.with_total(*bought.events, event),
+        parameters={
+            "the list is answered by": design.title,
+            **bought.parameters,
+            "questions": f"{setting.questions:,}",
+            "priced answers, together": f"{'rho' if is_concentrated else 'epsilon'} "
+            f"{decimal_text(setting.rho if is_concentrated else setting.epsilon)}",
+        },
+        expectation=Bound(
+            beta=request.beta,
+            half_widths=start.half_widths,
+            proof=Proof.BEFORE,
+            formula=bought.bound.formula,
+            source=bought.bound.source,
+        ),
+        work=Work(
+            cells=max(request.schema.universe.size, bought.work.cells),
+            seconds=0.5 + bought.work.seconds + request.schema.universe.size * 4e-8,
+            bytes=bought.work.bytes - bought.bytes_of_rows + request.schema.universe.size * 24,
+        ),
+    )
+
+
+@lru_cache(maxsize=64)
+def _bought(schema: Schema, workload: Workload, budget: PrivacyBudget, beta: Fraction) -> Plan:
+    """The plan with the closest bound on the answers to a list, of those that spend what they get in one way; of the
+    infeasible ones the first."""
+    plans = [
+        mechanism(name).plan(schema, workload, budget=budget, beta=beta, options=options)
+        for name, options in _DESIGNS.items()
+        if isinstance(budget, ApproxDP) == (name != "laplace-queries")
+    ]
+    able = [each for each in plans if not each.infeasible]
+    return min(able, key=_largest, default=plans[0])
+
+
+def _largest(plan: Plan) -> float:
+    """The largest half width, each times its weight."""
+    assert plan.bound is not None
+    return max(weight * width for weight, width in zip(plan.counts_asked.weights, plan.bound.half_widths, strict=True))
+
+
+def _what_is_left(setting: Setting, bought: AnswersPlan) -> Setting:
+    """The setting of all later answers: what the list costs is gone."""
+    prices = [accountant.forms(event) for event in bought.events]
+    if setting.is_concentrated:
+        return replace(setting, rho=setting.rho - sum(each.rho for each in prices))
+    left = setting.budget.epsilon
+    for each in prices:
+        assert each.pure_epsilon is not None
+        left -= each.pure_epsilon
+    return replace(setting, budget=PureDP(epsilon=left))
