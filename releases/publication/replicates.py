@@ -20,7 +20,7 @@ from releases.engine.domain.attribute import Attribute
 from releases.engine.noise.randomness import Randomness
 from releases.engine.replicates.combine import CONFIDENCE, SHIFTS
 from releases.engine.replicates.draw import NUMBER, draw_replicates
-from releases.engine.replicates.validity import LEAST_SHARE, TABLES, Kind, refusal, valid_kinds
+from releases.engine.replicates.validity import LEAST_SHARE, TABLES, Kind, refusal, rows_to_noise, valid_kinds
 from releases.engine.run import Release as MadeRelease
 from releases.engine.workload.queries import MarginalSource
 
@@ -51,10 +51,11 @@ def replicates_of(
     if refused := refusal(made.plan, columns=names, rows=made.records.rows):
         return {"number": 0, "refused": refused}, ""
     rows = counts(names)
+    ratio = rows_to_noise(made.plan, rows=made.records.rows, cells=rows.size)
     drawn = draw_replicates(made.plan, rows, names, rng=rng)
     said = {
         "number": NUMBER,
-        "statistics": [kind.name.lower() for kind in valid_kinds(made.plan.mechanism)],
+        "statistics": [kind.name.lower() for kind in valid_kinds(made.plan.mechanism, ratio)],
         "confidence": str(CONFIDENCE),
     }
     return said, _csv([universe[name] for name in names], np.concatenate([rows[None], drawn]), guarded)
