@@ -28,7 +28,7 @@ from releases.engine.mechanisms.base import Plan, mechanism
 from releases.engine.noise.randomness import Randomness, StreamRandomness, uniform_below
 from releases.engine.replicates.combine import interval_of
 from releases.engine.replicates.draw import DrawnCounts, draw_replicates
-from releases.engine.replicates.validity import LEAST_COVERED, LEAST_SHARE, TABLES, Kind, rows_to_noise
+from releases.engine.replicates.validity import LEAST_COVERED, TABLES, Kind, rows_to_noise
 from releases.engine.run import rows_to_make
 from releases.engine.workload.parsing import read_question
 
@@ -282,8 +282,6 @@ class Coverage:
 def coverage(population: Population, name: str, epsilon: Fraction, runs: int) -> Coverage:
     """Simulate tables, the same ones whenever it is called."""
     plan, truth = population.plan(name, epsilon), population.statistics(population.counts)
-    if min(share for kind, share in zip(truth.kinds, truth.values, strict=True) if kind is Kind.SHARE) < LEAST_SHARE:
-        raise Infeasible("A category has fewer rows than intervals are offered for.")
     held, naive = (np.zeros(len(truth.kinds), dtype=np.int64) for _ in range(2))
     for run in range(runs):
         rng = StreamRandomness(f"replicates {population.title} {name} {epsilon} {run}".encode())

@@ -121,7 +121,8 @@ def slopes(outcome):
                 names.append(name)
                 terms.append(lambda rows, name=name: rows[f"middle of {name}"])
         else:
-            for value in replicates[name].unique()[1:]:
+            # Each category against the last one.
+            for value in replicates[name].unique()[:-1]:
                 names.append(f"{name} = {value}")
                 terms.append(lambda rows, name=name, value=value: (rows[name] == value) * 1.0)
 

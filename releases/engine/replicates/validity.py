@@ -31,8 +31,8 @@ from releases.engine.mechanisms.histogram import NoisyHistogramPlan
 REAL_TABLES, TABLES = 3, 500
 #: Of them at least so many intervals held: fewer do with probability below 1/10,000 where each holds with 95%.
 LEAST_COVERED = 455
-#: Of all rows, those that a category has, or a group that is compared, at least.
-LEAST_SHARE = 0.03
+#: Of all rows, those that a category has, or a group that is compared, at least: the smallest that were tried.
+LEAST_SHARE = 0.05
 
 
 class Kind(StrEnum):

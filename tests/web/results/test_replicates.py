@@ -101,7 +101,7 @@ def slope_on_sex(table):
         sex: [(BINS[age], count) for (age, who), count in table.items() if who == sex] for sex in ("female", "male")
     }
     means = {sex: sum(age * count for age, count in of) / sum(count for _, count in of) for sex, of in ages.items()}
-    return means["male"] - means["female"]
+    return means["female"] - means["male"]
 
 
 def test_the_notebook_in_the_archive_makes_the_intervals_that_the_page_describes(run, as_, alice, tmp_path):
@@ -119,7 +119,7 @@ def test_the_notebook_in_the_archive_makes_the_intervals_that_the_page_describes
     asked = {
         "share with sex = male": share_of_men,
         "mean middle of age": mean_age,
-        "slope of middle of age on sex = male": slope_on_sex,
+        "slope of middle of age on sex = female": slope_on_sex,
         "sex = male: share where age = 18 to 24, less that where age = 25 to 34": men_by_age,
     }
     for title, number in asked.items():
