@@ -38,6 +38,7 @@ from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
 from releases.engine.estimation.result import Result
 from releases.engine.estimation.synthetic import Records
+from releases.engine.noise.randomness import OperatingSystemRandomness
 from releases.engine.run import Release as MadeRelease
 from releases.engine.tables.number import NUMBER_GRAMMAR
 from releases.engine.workload.parsing import read_answered
@@ -51,6 +52,7 @@ from releases.publication.notebook import NOTEBOOK, notebook_of
 from releases.publication.readme import description_of
 from releases.publication.receipt import receipt_of, rows_of_one, synthetic_beside
 from releases.publication.region_maps import BOUNDARIES, boundaries_of, read_maps
+from releases.publication.replicates import REPLICATES, replicates_of
 from releases.publication.spreadsheets import begins_a_formula
 from releases.publication.trust_map import TRUST_MAP, quality_of, trust_csv, trust_of
 from releases.publication.workbook import WORKBOOK, workbook_of
@@ -83,6 +85,10 @@ def write(folder: Path, *, release: Release, made: MadeRelease) -> dict[str, Any
         if (trust := _trust(receipt, made, answers, synthetic)) is not None:
             (folder / TRUST_MAP).write_text(trust[0])
             receipt |= {"synthetic_quality": trust[1]}
+        if (replicates := _replicates(made, synthetic)) is not None:
+            receipt |= {"replicates": replicates[0]}
+            if replicates[1]:
+                (folder / REPLICATES).write_text(replicates[1])
     metadata = description_of(receipt)
     _write_table(folder, ANSWERS, answers, metadata)
     if paired := associations_of(receipt):
@@ -116,7 +122,9 @@ def _to_read(
     with them."""
     try:
         said = report.report_of(result, reader(folder), digest=sha256_of(folder / RECEIPT), maps=read_maps(folder))
-        notebook = notebook_of(said, has_synthetic_rows=has_synthetic_rows).encode()
+        notebook = notebook_of(
+            said, has_synthetic_rows=has_synthetic_rows, replicates=result["receipt"].get("replicates")
+        ).encode()
         workbook = workbook_of(answers, said)
         return {NOTEBOOK: notebook, **({WORKBOOK: workbook} if workbook else {}), **report.files_of(said)}
     except Exception:
@@ -387,6 +395,17 @@ def _trust(
         return None if trust is None else (trust_csv(trust, guarded), quality_of(trust))
     except Exception:
         _logger.exception("no trust map was made; the release is published without it")
+        return None
+
+
+def _replicates(made: MadeRelease, synthetic: pa.Table) -> tuple[dict[str, Any], str] | None:
+    """Replicates of the synthetic rows, as `replicates_of` has them. A release is published without them rather than
+    lost with them."""
+    try:
+        counts = _marginals(synthetic.column, made.plan.schema.universe)
+        return replicates_of(made, counts, guarded, OperatingSystemRandomness())
+    except Exception:
+        _logger.exception("no replicates were made; the release is published without them")
         return None
 
 

@@ -24,6 +24,7 @@ from releases.publication.receipt import (
     spent_text,
     synthetic_beside,
 )
+from releases.publication.replicates import replicates_in_words
 
 README = "README.txt"
 #: What each file holds, by the beginning of its name.
@@ -32,6 +33,7 @@ FILES = {
     "associations": "The counts of every pair of columns that was chosen, each with its error band",
     "boundaries": "The regions of the maps, by column, as GeoJSON",
     "synthetic": "Synthetic rows",
+    "replicates": "Replicates of the synthetic rows, for intervals of numbers worked out from them",
     "trust_map": "How far the synthetic rows can be trusted, by columns, pairs and threes",
     "dictionary": "What every column, bin and category means",
     "receipt": "The receipt: all that is needed to judge the release without the data",
@@ -113,6 +115,7 @@ def readme_text(receipt: Mapping[str, Any], names: Iterable[str], *, digest: str
         ],
         counted.many.capitalize(): [counted_in_words(receipt)],
         **({"Synthetic rows": said} if (said := [*filter(None, (limit_in_words(receipt), beside))]) else {}),
+        **({"Intervals from replicates": [*intervals]} if (intervals := replicates_in_words(receipt)) else {}),
         "Cost": [f"{spent_text(receipt)}, by {receipt['mechanism']['title']}. {receipt['mechanism']['source']}"],
         "Protection": [f"Protects {protects_text(receipt)}."],
         # Receipts of old do not say it themselves; the dictionary does for all.

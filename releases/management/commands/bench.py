@@ -24,6 +24,7 @@ from releases.benchmarks import (
     noise,
     orders,
     quantiles,
+    replicates,
     session,
     smalldb,
     wide,
@@ -46,8 +47,8 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
             "--only",
-            help="one of nist, orders, noise, designs, means, quantiles, fit, wide, kernels, session, smalldb, "
-            "filters, tables, load, glance",
+            help="one of nist, orders, noise, designs, means, quantiles, replicates, fit, wide, kernels, session, "
+            "smalldb, filters, tables, load, glance",
         )
         parser.add_argument("--data", type=Path, help="the folder of NIST's and Adult's tables and the health survey")
         parser.add_argument("--peers", action="store_true", help="fit with mbi beside ours, which takes minutes")
@@ -79,6 +80,7 @@ class Command(BaseCommand):
             "designs": lambda: designs.tables(folder),
             "means": lambda: means.tables(folder),
             "quantiles": lambda: quantiles.tables(folder),
+            "replicates": lambda: replicates.tables(folder),
             "kernels": kernels.tables,
             "fit": lambda: fit.tables(folder, beside=beside_ours.rows if peers else None),
             "wide": lambda: wide.tables(folder),

@@ -38,6 +38,7 @@ from releases.publication.receipt import (
     spent_text,
     synthetic_beside,
 )
+from releases.publication.replicates import REPLICATES, replicates_in_words
 from releases.questions.base import kind_of
 from releases.schema import learned
 from releases.schema.descriptions import notes_of, table_of
@@ -117,6 +118,8 @@ class ResultPage:
         table: the answers to counting questions; None of a statistic.
         statistic: the answers of a statistic; None of counts. `fuller_bins`: bins that hold both ends.
         downloads: files, of a release that is not withdrawn; `columns` what its columns mean.
+        replicates: how intervals are made of replicates of its synthetic rows, or why none are valid; `has_replicates`
+            whether there are some.
         trust: how far its synthetic rows can be trusted; None of a withdrawn release, or where that was not worked out.
         disclosure: what an attack on its method found out; None of a withdrawn release, or one that was not tested.
         attack: how a member of the dataset's team tries one; None of others.
@@ -152,6 +155,8 @@ class ResultPage:
     statistic: ShownStatistic | None
     fuller_bins: tuple[str, ...]
     downloads: tuple[Download, ...]
+    replicates: tuple[str, ...]
+    has_replicates: bool
     columns: tuple[Column, ...]
     can_be_compared: bool
     learned: Learned | None
@@ -220,6 +225,8 @@ def result_page(
         statistic=statistic,
         fuller_bins=tuple(fuller_bins(universe[name] for name in binned_columns(workload))) if statistic else (),
         downloads=_downloads(release, folder, universe) if is_published else (),
+        replicates=replicates_in_words(receipt) if is_published else (),
+        has_replicates=REPLICATES in result["files"],
         columns=tuple(columns_of(receipt, notes)) if is_published else (),
         can_be_compared=not is_choice and release.certifies_id is None,
         learned=learned.learned_by(release) if is_own and is_published else None,
