@@ -98,8 +98,8 @@ class Session(models.Model):
 
 
 class SessionCells(models.Model):
-    """What a session bought when it was opened, noisy cells or the answers to a list, as compressed bytes. Only read with
-    its answers."""
+    """What a session bought when it was opened, noisy cells or the answers to a list, as compressed bytes. Only read
+    with its answers."""
 
     session = models.OneToOneField(Session, on_delete=models.PROTECT, primary_key=True, related_name="cells")
     compressed = models.BinaryField(editable=False)
