@@ -572,9 +572,13 @@ a-password-is-given-to-who-asks-for-it-in-plain-text in releases/engine/tables/s
   +guard=("require_auth=password",)
   tests/web/databases/test_connections_page.py::test_a_password_is_given_to_no_server_that_an_administrator_registers_to_read_it
 spark-is-read-at-several-moments in releases/engine/tables/servers/spark.py
-  -.localCheckpoint().createOrReplaceTempView(
-  +.createOrReplaceTempView(
+  -self.dialect.sql(chosen)).localCheckpoint()
+  +self.dialect.sql(chosen))
   tests/web/databases/test_spark.py::test_all_that_a_run_counts_is_of_one_moment
+spark-takes-another-session-for-the-run-s in releases/engine/tables/servers/spark.py
+  -    active.session = session
+  +    active.session = before
+  tests/web/databases/test_spark.py::test_a_run_is_not_disturbed_by_another_session_of_its_process
 spark-reads-a-table-of-any-format in releases/engine/tables/servers/spark.py
   -about.get("Provider", "").lower() not in FORMATS
   +not about.get("Provider")
