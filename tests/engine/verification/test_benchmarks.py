@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from io import StringIO
 
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from releases.benchmarks import filters, fit, means, nist, quantiles, session, smalldb, wide
+from releases.benchmarks import filters, fit, means, nist, quantiles, replicates, session, smalldb, wide
 from releases.benchmarks.tables import Row, Table
 from releases.management.commands import bench
 
@@ -21,6 +22,7 @@ def test_a_file_or_a_mechanism_that_is_not_there_is_named(tmp_path, monkeypatch)
     for module, file in (
         (means, "adult.csv"),
         (quantiles, "adult.csv"),
+        (replicates, "adult.csv"),
         (wide, "adult13.csv"),
         (nist, "nist_national2019.csv"),
         (fit, "adult_reduced.csv"),
@@ -49,7 +51,8 @@ def test_the_command_prints_tables_and_writes_them_to_the_folder_given(monkeypat
     assert TABLE.markdown() in written
     assert "1 targets met, 1 missed" in written
     known = (
-        "nist, orders, noise, designs, means, quantiles, kernels, fit, wide, session, smalldb, filters, tables, load"
+        "nist, orders, noise, designs, means, quantiles, replicates, kernels, fit, wide, session, smalldb, filters, "
+        "tables, load"
     )
     with pytest.raises(CommandError, match=f"--only: fast must be one of {known}"):
         call_command("bench", only="fast", stdout=said)
@@ -64,3 +67,22 @@ def test_quantiles_are_compared_with_those_of_ways_that_find_them_too(tmp_path, 
     for row in table.rows:
         assert all(float(cell) < 5 for cell in row.cells[5:8])
         assert int(row.cells[9]) >= 14
+
+
+def test_intervals_from_replicates_are_counted_for_every_kind_of_statistic(tmp_path, monkeypatch):
+    """Of 2 columns with 2 values and 2 with 5 there are 14 shares, 2 means, 2 x (2 + 5 + 5) differences and 2 x 3
+    slopes."""
+    lines = [
+        f"{('male', 'female')[i % 2]},{('yes', 'no')[i % 3 == 0]},{18 + i * 7 % 47},{1 + i * i % 9}"
+        for i in range(2_000)
+    ]
+    (tmp_path / "health_insurance.csv").write_text("\n".join(["gender,insurance,age,family", *lines]))
+    monkeypatch.setattr(replicates, "REAL", [each for each in replicates.REAL if each.file == "health_insurance.csv"])
+    monkeypatch.setattr(replicates, "EPSILONS", (Fraction(5),))
+    (table,) = replicates.tables(tmp_path, runs=8)
+    assert [row.cells[1] for row in table.rows] == ["laplace-histogram"] * 4 + ["gaussian-histogram"] * 4
+    assert [int(row.cells[5]) for row in table.rows] == [14, 2, 24, 6] * 2
+    for row in table.rows:
+        assert 0 <= int(row.cells[6]) <= 8
+        assert float(row.cells[7].removesuffix("%")) > 80
+    assert float(table.rows[0].cells[3]) > float(table.rows[4].cells[3])
