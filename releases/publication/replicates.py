@@ -30,9 +30,9 @@ REPLICATE, ROWS = "replicate", "rows"
 _LEAST = f"{100 * LEAST_SHARE:g}%"
 #: Of a kind, as a sentence lists it.
 _KINDS = {
-    Kind.SHARE: f"a share of at least {_LEAST} of the rows",
+    Kind.SHARE: f"a share of at least {_LEAST}",
     Kind.MEAN: "a mean",
-    Kind.DIFFERENCE: f"a difference of shares between two groups that have at least {_LEAST} of the rows each",
+    Kind.DIFFERENCE: f"a difference of shares between two groups that have a share of at least {_LEAST} each",
     Kind.SLOPE: "a slope of the least squares line of a number on all other columns",
 }
 
@@ -126,15 +126,15 @@ def replicates_in_words(receipt: Mapping[str, Any]) -> tuple[str, ...]:
     number, kinds = said["number"], "; ".join(_KINDS[kind] for kind in kinds_of(said))
     return (
         f"{REPLICATES} counts the released synthetic rows (replicate 0) and {number} replicates of them. A replicate "
-        "is what could have been released of other rows: as many were drawn from the released ones, and new noise was "
-        "added in the same way.",
+        "is what could have been released of another table: as many synthetic rows were drawn from the released ones, "
+        "and new noise was added in the same way.",
         f"Work out your number in each. B is the variance of the {number} numbers: their squared distances from their "
         f"mean, added up and divided by {number - 1}. d is their mean less the number in replicate 0. The "
         f"{float(said['confidence']):.0%} interval is the number in replicate 0, plus and minus "
         f"{quantile_of(said):.4g} times the square root of (1 + 1/{number}) B + ({SHIFTS:g} d)². The factor is of "
         f"Student’s law with {number - 1} degrees of freedom. No variance within a replicate is added: B has the error "
         "of sampling in it.",
-        "The interval is for the population, of which the counted rows are taken for a random sample. It includes the "
+        "The interval is for the population, of which the table is taken for a random sample. It includes the "
         "error of that sample as well as the noise.",
         f"It is valid for: {kinds}. A number counts as the middle of its bin. In tests on {TABLES} simulated tables of "
         "each of three real ones, such intervals held the truth at least 95% of the time, up to chance. Each holds by "
