@@ -25,7 +25,7 @@ SCHEMA = Schema.from_json(
         "columns": [
             {"name": "age", "type": "integer", "edges": [0, 50, 100], "missing_as": "no number"},
             {"name": "wage", "type": "number", "edges": [0, 1.5, 9], "missing_as": "no number"},
-            {"name": "sex", "type": "categorical", "categories": ["f", "m"]},
+            {"name": "sex", "type": "categorical", "categories": ["f", "m"], "outside": "m"},
         ],
     }
 )
