@@ -69,7 +69,7 @@ import numpy as np
 
 # How far numbers worked out from the synthetic rows can be off; README.txt says for which numbers this is valid.
 replicates = pd.read_csv("replicates.csv", dtype=str, keep_default_na=False)
-numbers = ["replicate", "rows", *(name for name in replicates.columns if name.startswith("middle of "))]
+numbers = ["replicate", "count", *(name for name in replicates.columns if name.startswith("middle of "))]
 replicates[numbers] = replicates[numbers].astype(float)
 columns = [name for name in replicates.columns if name not in numbers]
 
@@ -83,7 +83,7 @@ def interval(number):
 
 
 def share(rows, column, value):
-    return rows.loc[rows[column] == value, "rows"].sum() / max(rows["rows"].sum(), 1)
+    return rows.loc[rows[column] == value, "count"].sum() / max(rows["count"].sum(), 1)
 
 
 def is_large(column, value):
@@ -98,7 +98,7 @@ for column in columns:
         found[f"share with {column} = {value}"] = interval(lambda rows: share(rows, column, value))""",
     Kind.MEAN: """\
 for name in numbers[2:]:
-    found[f"mean {name}"] = interval(lambda rows: np.average(rows[name], weights=rows["rows"]))""",
+    found[f"mean {name}"] = interval(lambda rows: np.average(rows[name], weights=rows["count"]))""",
     Kind.DIFFERENCE: """\
 def difference(column, value, by, one, other):
     return interval(
@@ -128,7 +128,7 @@ def slopes(outcome):
 
     def line(rows):
         matrix = np.column_stack([np.ones(len(rows)), *(term(rows) for term in terms)])
-        weighted = matrix * rows["rows"].to_numpy()[:, None]
+        weighted = matrix * rows["count"].to_numpy()[:, None]
         return np.linalg.lstsq(weighted.T @ matrix, weighted.T @ rows[outcome].to_numpy(), rcond=None)[0]
 
     return {name: interval(lambda rows: line(rows)[place]) for place, name in enumerate(names, start=1)}

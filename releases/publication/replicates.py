@@ -23,16 +23,17 @@ from releases.engine.replicates.draw import NUMBER, draw_replicates
 from releases.engine.replicates.validity import LEAST_SHARE, TABLES, Kind, refusal, rows_to_noise, valid_kinds
 from releases.engine.run import Release as MadeRelease
 from releases.engine.workload.queries import MarginalSource
+from releases.publication.receipt import counted_by
 
 REPLICATES = "replicates.csv"
 #: The columns that are not the table's.
-REPLICATE, ROWS = "replicate", "rows"
+REPLICATE, COUNT = "replicate", "count"
 _LEAST = f"{100 * LEAST_SHARE:g}%"
 #: Of a kind, as a sentence lists it.
 _KINDS = {
-    Kind.SHARE: f"a share of at least {_LEAST}",
+    Kind.SHARE: f"a share of at least {_LEAST} of all",
     Kind.MEAN: "a mean",
-    Kind.DIFFERENCE: f"a difference of shares between two groups that have a share of at least {_LEAST} each",
+    Kind.DIFFERENCE: f"a difference of shares between two groups that have at least {_LEAST} of all each",
     Kind.SLOPE: "a slope of the least squares line of a number on all other columns",
 }
 
@@ -66,7 +67,7 @@ def _csv(columns: list[Attribute], counts: NDArray[np.int64], guarded: Callable[
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     values = [_values(each, guarded) for each in columns]
-    writer.writerow([REPLICATE, *(name for each in columns for name in _heads(each)), ROWS])
+    writer.writerow([REPLICATE, *(name for each in columns for name in _heads(each)), COUNT])
     for number, table in enumerate(counts):
         for cell, rows in zip(product(*values), table.reshape(-1).tolist(), strict=True):
             writer.writerow([number, *(value for of_column in cell for value in of_column), rows])
@@ -74,7 +75,7 @@ def _csv(columns: list[Attribute], counts: NDArray[np.int64], guarded: Callable[
 
 
 def _heads(attribute: Attribute) -> list[str]:
-    name = f"{attribute.name}_column" if attribute.name in (REPLICATE, ROWS) else attribute.name
+    name = f"{attribute.name}_column" if attribute.name in (REPLICATE, COUNT) else attribute.name
     return [name, middle_of(name)] if has_middles(attribute) else [name]
 
 
@@ -123,10 +124,11 @@ def replicates_in_words(receipt: Mapping[str, Any]) -> tuple[str, ...]:
             "Intervals made from replicates of the synthetic rows are not valid for this release, so there are none. "
             f"{said['refused']} Take numbers and their intervals from the answers.",
         )
+    counted = counted_by(receipt).many
     number, kinds = said["number"], "; ".join(_KINDS[kind] for kind in kinds_of(said))
     return (
         f"{REPLICATES} counts the released synthetic rows (replicate 0) and {number} replicates of them. A replicate "
-        "is what could have been released of another table: as many synthetic rows were drawn from the released ones, "
+        f"is what could have been released of other {counted}: as many were drawn from the released synthetic rows, "
         "and new noise was added in the same way.",
         f"Work out your number in each. B is the variance of the {number} numbers: their squared distances from their "
         f"mean, added up and divided by {number - 1}. d is their mean less the number in replicate 0. The "
@@ -134,8 +136,8 @@ def replicates_in_words(receipt: Mapping[str, Any]) -> tuple[str, ...]:
         f"{quantile_of(said):.4g} times the square root of (1 + 1/{number}) B + ({SHIFTS:g} d)². The factor is of "
         f"Student’s law with {number - 1} degrees of freedom. No variance within a replicate is added: B has the error "
         "of sampling in it.",
-        "The interval is for the population, of which the table is taken for a random sample. It includes the "
-        "error of that sample as well as the noise.",
+        f"The interval is for the population, of which the counted {counted} are taken for a random sample. It "
+        "includes the error of that sample as well as the noise.",
         f"It is valid for: {kinds}. A number counts as the middle of its bin. In tests on {TABLES} simulated tables of "
         "each of three real ones, such intervals held the truth at least 95% of the time, up to chance. Each holds by "
         "itself, not all at once. For any other statistic they were not tested and are not valid.",

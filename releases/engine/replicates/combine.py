@@ -13,11 +13,12 @@ The interval is q_0 +- t sqrt(T), with t the quantile of Student's law with m - 
 rows of a replicate are a sample from what was fitted. Here a replicate's sample is drawn before the noise and its rows
 are the fitted counts rounded, so B holds the error of sampling already, and U is 0.
 
-**The shift.** Counts are not negative, and the fit draws small effects towards none. Both move a number to one side:
-replicates are moved from q_0 as q_0 was from the truth. But less so, because q_0 has been moved before. On real tables
-with many empty cells q_0 was off by 1.2 standard deviations, and replicates showed 0.7 of it (`validity`). Twice the
-shift is above what is missing, and is added to the variance, not to q_0: where there is no shift, d is chance alone,
-and moving q_0 by it would make an interval worse.
+**The shift.** Counts are not negative, and a fit draws small effects towards none. Both move a number to one side:
+replicates are moved from q_0 as q_0 was from the truth, but less so, because q_0 has been moved before. On a real table
+with many empty cells, the differences of shares that were moved most were off by 0.9 to 1.2 standard deviations, and
+replicates showed 0.4 to 0.7 of it (100 tables under Laplace noise and 60 fits, epsilon 0.3). So twice the shift is
+taken for what it is. It is added to the variance, not to q_0: where there is no shift, d is chance alone, and moving
+q_0 by it would make an interval worse.
 """
 
 from __future__ import annotations

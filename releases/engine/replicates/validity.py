@@ -136,19 +136,19 @@ def refusal(plan: Plan, *, columns: Sequence[str], rows: int) -> str:
     """
     mine = [each for each in MEASURED if each.mechanism == plan.mechanism]
     if not valid_kinds(plan.mechanism, sys.float_info.max):
-        return "This method was not tested for them."
+        return "They were not tested for this method."
     universe = plan.schema.universe
     if set(columns) != set(universe.names):
         return "They were tested only for synthetic rows with all columns."
     if plan.schema.rows_of_unit > 1:
         return "One person may have several rows, so rows are not drawn each by itself."
     if plan.options.get(ROWS.name) is not None or rows >= plan.most_synthetic_rows:
-        return "There is not one synthetic row for each row of the table."
+        return f"There is not one synthetic row for each {plan.schema.counted.one} of the table."
     if universe.is_limited:
         return "They were tested only where every combination of values is possible."
     cells = universe.size
     if cells > (most := max(each.cells for each in mine)):
         return f"They were tested for tables of up to {most:,} cells, and this one has {cells:,}."
     if not valid_kinds(plan.mechanism, rows_to_noise(plan, rows=rows, cells=cells)):
-        return "Too little was counted for so many cells and so much noise."
+        return f"The table has too few {plan.schema.counted.many} for so many cells and so much noise."
     return ""

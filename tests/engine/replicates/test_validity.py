@@ -100,12 +100,12 @@ def test_they_are_offered_where_a_release_is_like_those_that_were_measured():
 @pytest.mark.parametrize(
     ("plan", "rows", "columns", "reason"),
     [
-        (planned(name="mixture-fit"), ROWS, ("c0", "c1", "c2"), "method was not tested"),
+        (planned(name="mixture-fit"), ROWS, ("c0", "c1", "c2"), "not tested for this method"),
         (planned(), ROWS, ("c0", "c1"), "only for synthetic rows with all columns"),
         (planned(unit=telling.PERSON), ROWS, ("c0", "c1", "c2"), "may have several rows"),
         (planned(rows=ROWS), ROWS, ("c0", "c1", "c2"), "not one synthetic row for each row"),
-        (planned(epsilon="1/1000"), ROWS, ("c0", "c1", "c2"), "Too little was counted"),
-        (planned(), 30, ("c0", "c1", "c2"), "Too little was counted"),
+        (planned(epsilon="1/1000"), ROWS, ("c0", "c1", "c2"), "too few rows"),
+        (planned(), 30, ("c0", "c1", "c2"), "too few rows"),
     ],
 )
 def test_the_reason_is_given_where_they_are_not(plan, rows, columns, reason):

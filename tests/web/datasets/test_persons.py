@@ -118,7 +118,7 @@ ROWS_MEANT = re.compile(
     r"|all of whose rows count as one|made from all of the person's rows|A row without who|for all rows of the file"
     r"|the question that the row answers|what the row is of|for a million rows|Show only rows with|Rows with a word"
     r"|of the same rows too|of the rows and this release|not these rows|in whole rows|\"rows\":|How well the rows agree"
-    r"|share of rows that are in the right cell|, in the rows|no relation in the rows|replicate,visits,in emergency,rows"
+    r"|share of rows that are in the right cell|, in the rows|no relation in the rows"
 )
 
 

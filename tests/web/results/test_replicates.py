@@ -46,7 +46,7 @@ def tables(release):
     """Of the released rows and of each replicate how many rows each cell has."""
     found = [Counter() for _ in range(21)]
     for row in rows_of(release, REPLICATES):
-        found[int(row["replicate"])][row["age"], row["sex"]] += int(row["rows"])
+        found[int(row["replicate"])][row["age"], row["sex"]] += int(row["count"])
     return found
 
 
@@ -147,8 +147,8 @@ def test_the_page_says_how_in_a_closed_entry_beside_the_downloads(run, as_, alic
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"mechanism": "marginal-fit"}, "This method was not tested for them."),
-        ({"epsilon": "0.05"}, "Too little was counted for so many cells and so much noise."),
+        ({"mechanism": "marginal-fit"}, "They were not tested for this method."),
+        ({"epsilon": "0.05"}, "The table has too few rows for so many cells and so much noise."),
         ({"options": {"rows": 1000}}, "There is not one synthetic row for each row of the table."),
     ],
 )
