@@ -96,7 +96,8 @@ def test_a_model_of_pairs_guesses_better_than_the_most_frequent_value_though_it_
 def test_every_mechanism_that_makes_rows_can_be_attacked(few, name, neighbours):
     budgets = [privacy_budget(epsilon="2", delta=delta) for delta in ("0", "0.000001")]
     for budget in budgets:
-        plan = telling.planned(name, COLUMNS, QUERIES, neighbours, budget=budget)
+        same = {"rows_counted": "same"} if name in ("laplace-queries", "gaussian-queries") else {}
+        plan = telling.planned(name, COLUMNS, QUERIES, neighbours, budget=budget, **same)
         if plan.makes_synthetic_rows:
             found = disclosure_test(plan, rng=seeded())
             assert (found.tables, found.people, set(found.columns)) == (1, 200, {"age", "sex", "town"})
