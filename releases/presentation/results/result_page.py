@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,11 +72,10 @@ class SyntheticRows:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Download:
-    """One file, with what it holds and how large it is."""
+    """One file, and how large it is."""
 
     name: str
     address: str
-    what: str
     size: str
 
 
@@ -117,7 +117,7 @@ class ResultPage:
         rules: how unexpected and missing values were handled.
         table: the answers to counting questions; None of a statistic.
         statistic: the answers of a statistic; None of counts. `fuller_bins`: bins that hold both ends.
-        downloads: files, of a release that is not withdrawn; `columns` what its columns mean.
+        downloads: files by what they hold, of a release that is not withdrawn; `columns` what its columns mean.
         replicates: how intervals are made of replicates of its synthetic rows, or why none are valid; `has_replicates`
             whether there are some.
         trust: how far its synthetic rows can be trusted; None of a withdrawn release, or where that was not worked out.
@@ -154,7 +154,7 @@ class ResultPage:
     table: AnswersTable | None
     statistic: ShownStatistic | None
     fuller_bins: tuple[str, ...]
-    downloads: tuple[Download, ...]
+    downloads: Mapping[str, list[Download]]
     replicates: tuple[str, ...]
     has_replicates: bool
     columns: tuple[Column, ...]
@@ -224,7 +224,7 @@ def result_page(
         table=table,
         statistic=statistic,
         fuller_bins=tuple(fuller_bins(universe[name] for name in binned_columns(workload))) if statistic else (),
-        downloads=_downloads(release, folder, universe) if is_published else (),
+        downloads=_downloads(release, folder, universe) if is_published else {},
         replicates=replicates_in_words(receipt) if is_published else (),
         has_replicates=REPLICATES in result["files"],
         columns=tuple(columns_of(receipt, notes)) if is_published else (),
@@ -301,18 +301,15 @@ def _synthetic_rows(receipt: dict[str, Any]) -> SyntheticRows | None:
     )
 
 
-def _downloads(release: Release, folder: Path, universe: Universe) -> tuple[Download, ...]:
+def _downloads(release: Release, folder: Path, universe: Universe) -> dict[str, list[Download]]:
+    """By what they hold: one content can be written in several forms."""
     assert release.result is not None
-    sizes = _sizes(folder, release.result, universe)
-    return tuple(
-        Download(
-            name=name,
-            address=reverse("download", args=[release.pk, name]),
-            what=FILES[name.split(".")[0]],
-            size=sizes.get(name, ""),
-        )
-        for name in download_names(release.result)
-    )
+    sizes, found = _sizes(folder, release.result, universe), dict[str, list[Download]]()
+    for name in download_names(release.result):
+        address = reverse("download", args=[release.pk, name])
+        shown = Download(name=name, address=address, size=sizes.get(name, ""))
+        found.setdefault(FILES[name.split(".")[0]], []).append(shown)
+    return found
 
 
 def _sizes(folder: Path, result: dict[str, Any], universe: Universe) -> dict[str, str]:

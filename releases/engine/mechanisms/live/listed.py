@@ -372,6 +372,8 @@ class ListedOnline(Mechanism):
 def _planned(request: Request, *, is_concentrated: bool) -> Plan:
     """The plan with all of a budget's epsilon, or with its rho."""
     workload, share = request.counts_asked, Fraction(request.options["start"], 100)
+    if not workload.is_weighted:
+        workload = replace(workload, families=tuple(map(unweighted, workload.families)))
     setting = Setting.of(request, questions=request.options["questions"] or 1, is_concentrated=is_concentrated)
     left = Fraction(setting.beta_of_answers)
     budget: PrivacyBudget
