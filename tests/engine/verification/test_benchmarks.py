@@ -31,7 +31,10 @@ def test_a_file_or_a_mechanism_that_is_not_there_is_named(tmp_path, monkeypatch)
         assert file in missing.says
     for module in (session, smalldb):
         monkeypatch.setattr(module, "mechanisms", dict)
-        assert [len(each.rows) for each in module.tables()] == [0]
+    assert [len(each.rows) for each in smalldb.tables()] == [0]
+    of_adult, of_a_session = session.tables(tmp_path)
+    assert (len(of_adult.rows), len(of_a_session.rows)) == (0, 0)
+    assert "adult_reduced.csv" in of_adult.says
 
 
 def test_rules_of_budgets_are_compared_and_their_targets_are_met():
