@@ -31,6 +31,8 @@ from releases.engine.mechanisms.histogram import NoisyHistogramPlan
 REAL_TABLES, TABLES = 3, 500
 #: Of them at least so many intervals held: fewer do with probability below 1/10,000 where each holds with 95%.
 LEAST_COVERED = 455
+#: Synthetic rows, all of which are drawn again for each replicate: some seconds, and memory that no plan states.
+MOST_ROWS = 1_000_000
 #: Of all rows, those that a category has, or a group that is compared, at least: the smallest that were tried.
 LEAST_SHARE = 0.05
 
@@ -149,6 +151,8 @@ def refusal(plan: Plan, *, columns: Sequence[str], rows: int) -> str:
     cells = universe.size
     if cells > (most := max(each.cells for each in mine)):
         return f"They were tested for tables of up to {most:,} cells, and this one has {cells:,}."
+    if rows > MOST_ROWS:
+        return f"They are made of up to {MOST_ROWS:,} synthetic rows, and there are {rows:,}."
     if not valid_kinds(plan.mechanism, rows_to_noise(plan, rows=rows, cells=cells)):
         return f"The table has too few {plan.schema.counted.many} for so many cells and so much noise."
     return ""

@@ -106,6 +106,7 @@ def test_they_are_offered_where_a_release_is_like_those_that_were_measured():
         (planned(rows=ROWS), ROWS, ("c0", "c1", "c2"), "not one synthetic row for each row"),
         (planned(epsilon="1/1000"), ROWS, ("c0", "c1", "c2"), "too few rows"),
         (planned(), 30, ("c0", "c1", "c2"), "too few rows"),
+        (planned(), 1_000_001, ("c0", "c1", "c2"), "up to 1,000,000 synthetic rows, and there are 1,000,001"),
     ],
 )
 def test_the_reason_is_given_where_they_are_not(plan, rows, columns, reason):
