@@ -206,7 +206,8 @@ def list_of_session(
 
 def all_tables(names: Sequence[str], *, columns: int) -> dict[str, Any]:
     """The tables of every so many columns or fewer, in the workload format."""
-    return {"version": 1, "queries": [{"marginal": list(table)} for table in column_sets(names, columns=columns)]}
+    orders = range(1, min(columns, len(names)) + 1)
+    return {"version": 1, "queries": [{"marginals": order, "columns": list(names)} for order in orders]}
 
 
 def column_sets(names: Collection[str], *, columns: int) -> Iterator[tuple[str, ...]]:
