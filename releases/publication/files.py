@@ -118,18 +118,19 @@ def write(folder: Path, *, release: Release, made: MadeRelease) -> dict[str, Any
 def _to_read(
     folder: Path, result: Mapping[str, Any], answers: pa.Table, *, has_synthetic_rows: bool
 ) -> dict[str, bytes]:
-    """The report, the notebook and the workbook by their names. A release is published without them rather than lost
-    with them."""
+    """The notebook, the workbook and the report by their names. A release is published without what cannot be made
+    rather than lost with it; the report comes last, since charts are drawn for it alone."""
+    made = dict[str, bytes]()
     try:
         said = report.report_of(result, reader(folder), digest=sha256_of(folder / RECEIPT), maps=read_maps(folder))
-        notebook = notebook_of(
-            said, has_synthetic_rows=has_synthetic_rows, replicates=result["receipt"].get("replicates")
-        ).encode()
-        workbook = workbook_of(answers, said)
-        return {NOTEBOOK: notebook, **({WORKBOOK: workbook} if workbook else {}), **report.files_of(said)}
+        replicates = result["receipt"].get("replicates")
+        made[NOTEBOOK] = notebook_of(said, has_synthetic_rows=has_synthetic_rows, replicates=replicates).encode()
+        if (workbook := workbook_of(answers, said)) is not None:
+            made[WORKBOOK] = workbook
+        made |= report.files_of(said)
     except Exception:
-        _logger.exception("no report was drawn; the release is published without it")
-        return {}
+        _logger.exception("not all files to read were made; the release is published without the others")
+    return made
 
 
 def _seal(folder: Path, said: Mapping[str, Any]) -> None:

@@ -105,6 +105,7 @@ def test_a_release_is_published_without_a_report_or_a_trust_map_where_none_can_b
     release = run(mechanism="marginal-fit")
     assert release.status.value == "published"
     assert not any(name.startswith(("report", "trust")) for name in release.result["files"])
+    assert {"answers.xlsx", "notebook.ipynb"} <= release.result["files"].keys()
     assert as_(alice).get(link("release_detail", release)).status_code == 200
 
 
