@@ -51,8 +51,9 @@ class Certificate:
     beta: Fraction
 
     @staticmethod
-    def of(allowance: Allowance, *, schema: Schema, beta: Fraction) -> Certificate:
-        rows = schema.rows_of_unit
+    def of(allowance: Allowance, *, schema: Schema, beta: Fraction, tables: int = 1) -> Certificate:
+        """Of one largest error; or of the sum over so many tables of a distance that a row moves by at most 1."""
+        rows = schema.rows_of_unit * tables
         return Certificate(noise=allowance.noise(Sensitivity(l1=rows, l2_squared=rows * rows)), beta=beta)
 
     @property

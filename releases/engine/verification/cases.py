@@ -290,14 +290,16 @@ CASES: dict[str, Case] = {
     },
     "laplace-numbers": _of_a_sum(PURE),
     "gaussian-numbers": _of_a_sum(APPROXIMATE),
-    # Ten rows were published for each of two cells that hold twenty: one row more is one more of error.
+    # Ten and thirty rows were published for two cells that hold twenty: one row more is one more of error, of the
+    # largest and of the table.
     "measured-error": Case(
         columns=_TOWN,
         queries=[
             {
                 "largest_error": {
                     "workload": {"version": 1, "queries": [{"marginals": 1}]},
-                    "released": {"synthetic rows": {"numbers": [[10, 10]]}},
+                    "released": {"synthetic rows": {"numbers": [[10, 30]]}},
+                    "means": ["asked"],
                 }
             }
         ],
@@ -515,8 +517,9 @@ CASES_OF_PERSONS: dict[str, Case] = {
         queries=[
             {
                 "largest_error": {
-                    "workload": {"version": 1, "queries": _OVERLAPPING},
-                    "released": {"synthetic rows": {"numbers": [[10, 20], [20]]}},
+                    "workload": {"version": 1, "queries": [{"marginal": ["town"]}, *_OVERLAPPING]},
+                    "released": {"synthetic rows": {"numbers": [[10, 20], [10, 20], [20]]}},
+                    "means": ["asked"],
                 }
             }
         ],

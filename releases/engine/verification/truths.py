@@ -21,7 +21,7 @@ from releases.engine.mechanisms.base import Plan
 from releases.engine.tables.counts import Rows
 from releases.engine.workload.kinds.categories import Categories
 from releases.engine.workload.kinds.largest_count import LargestCount
-from releases.engine.workload.kinds.largest_error import LargestError
+from releases.engine.workload.kinds.largest_error import ASKED, LargestError
 from releases.engine.workload.kinds.logistic_regression import LARGEST_RATIO, LogisticRegression, step_of
 from releases.engine.workload.kinds.mean import Mean
 from releases.engine.workload.kinds.most_common import MostCommon
@@ -37,7 +37,7 @@ from releases.engine.workload.kinds.threshold import Threshold
 from releases.engine.workload.kinds.variance import Variance
 from releases.engine.workload.kinds.votes import Votes
 from releases.engine.workload.kinds.weighted_count import WeightedCount
-from releases.engine.workload.queries import Count
+from releases.engine.workload.queries import Count, Marginal
 from releases.engine.workload.questions import Inquiry
 from releases.engine.workload.statistic import OfNumbers, Statistic
 
@@ -204,7 +204,18 @@ def _largest_error(statistic: LargestError, rows: Rows) -> list[Floats]:
         for numbers, counts in zip(each.numbers, statistic.workload.answer(rows.marginal), strict=True)
         for number, count in zip(numbers, counts.tolist(), strict=True)
     ]
-    return [np.array([float(max(errors))])]
+    means = []
+    for mean in statistic.means:
+        # Rows to change are half of what is off; what is too many or too few in all comes on top.
+        tables = []
+        for place, family in enumerate(statistic.workload.families):
+            if isinstance(family, Marginal):
+                true = rows.marginal(family.attributes).reshape(-1).tolist()
+                off = (np.subtract(each.numbers[place], true) for each in statistic.released)
+                tables.append(max(float(np.abs(each).sum() + abs(each.sum())) / 2 for each in off))
+        assert mean == ASKED, "verification knows no files"
+        means.append(np.array([sum(tables) / len(tables)]))
+    return [np.array([float(max(errors))]), *means]
 
 
 #: What each measured statistic truly is.

@@ -107,6 +107,7 @@ QUESTIONS = [
     (PEOPLE, {"threshold": {"counts": LIKED, "above": 120}}),
     (PEOPLE, {"threshold": {"counts": LIKED, "above": 120, "answers": 2}}),
     (PEOPLE, {"largest_error": {"workload": PUBLISHED, "released": BOTH}}),
+    (PEOPLE, {"largest_error": {"workload": PUBLISHED, "released": BOTH, "means": ["asked"]}}),
 ]
 
 
