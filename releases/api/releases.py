@@ -54,6 +54,7 @@ class CertificateIn(Schema):
     delta: str = "0"
     beta: str = "0.05"
     what: str = ""
+    means: list[str] = []
 
 
 class SubmitIn(Schema):

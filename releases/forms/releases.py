@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django import forms
@@ -293,17 +293,40 @@ class SessionForm(ChoiceForm):
 class CertificateForm(ChoiceForm):
     """What of a release is certified, and what measuring it may spend; what is not sent is as usual."""
 
-    field_order = ("what", "epsilon", "delta", "beta")
+    field_order = ("what", "means", "epsilon", "delta", "beta")
     LABELS = {
         "synthetic rows": "The synthetic rows, asked the questions of the release",
         "released answers": "The released answers",
         "both": "Both: the worse of the two",
     }
+    MEANS = {
+        "asked": "On average over the tables asked about",
+        "pairs": "Over all pairs of columns of the synthetic rows",
+        "triples": "Over all sets of three columns of the synthetic rows",
+    }
     what = forms.ChoiceField(label="What is measured", widget=forms.RadioSelect)
+    means = forms.MultipleChoiceField(
+        label="Mean errors, measured beside the largest", widget=forms.CheckboxSelectMultiple, required=False
+    )
 
-    def __init__(self, given: QueryDict, *, usual: dict[str, str], possible: list[str]) -> None:
-        data: dict[str, Any] = usual | given.dict()
+    def __init__(
+        self, given: QueryDict, *, usual: dict[str, str], possible: list[str], means: Mapping[str, str]
+    ) -> None:
+        """
+        Args:
+            means: the mean errors there are, each with why it cannot be measured if so.
+        """
+        data: dict[str, Any] = usual | given.dict() | {"means": given.getlist("means")}
         super().__init__(data, beta=data["beta"])
+        chosen = self.fields["means"]
+        chosen.choices = [(each, self.MEANS[each]) for each, why in means.items() if not why]  # type: ignore[attr-defined]
+        chosen.help_text = " ".join(
+            [
+                "The error of a table is how many rows must be changed, added or removed to get the true table. "
+                "Each choice takes its part of epsilon.",
+                *(f"{self.MEANS[each]}: {why}." for each, why in means.items() if each in ("pairs", "triples") and why),
+            ]
+        )
         self.fields["what"].choices = [(each, self.LABELS[each]) for each in possible]  # type: ignore[attr-defined]
         self.fields["epsilon"].help_text = (
             "Proposed: a twentieth of what the release spent, or more where its noise would add more than half of what "
@@ -312,8 +335,8 @@ class CertificateForm(ChoiceForm):
         self.fields["beta"].help_text = "How surely the true largest error is at most the number published."
 
     @property
-    def choice(self) -> dict[str, str]:
-        return {name: self.cleaned_data[name] for name in ("epsilon", "delta", "beta", "what")}
+    def choice(self) -> dict[str, Any]:
+        return {name: self.cleaned_data[name] for name in ("epsilon", "delta", "beta", "what", "means")}
 
 
 class SessionDraftForm(LenientForm):

@@ -16,7 +16,7 @@ import math
 import re
 import shutil
 import uuid
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import accumulate
@@ -32,6 +32,7 @@ import pyarrow.parquet
 from django.conf import settings
 from django.utils import timezone
 
+from releases.engine.bounds.distance import distance
 from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.dates import By, Dates
 from releases.engine.domain.schema import Schema
@@ -42,7 +43,7 @@ from releases.engine.noise.randomness import OperatingSystemRandomness
 from releases.engine.run import Release as MadeRelease
 from releases.engine.tables.number import NUMBER_GRAMMAR
 from releases.engine.workload.parsing import read_answered
-from releases.engine.workload.queries import MarginalSource, Workload
+from releases.engine.workload.queries import Marginal, MarginalSource, Workload
 from releases.engine.workload.questions import Question, dates_of
 from releases.models import Release
 from releases.publication import report
@@ -50,7 +51,7 @@ from releases.publication.associations import ASSOCIATIONS, associations_csv, as
 from releases.publication.headline import Rows, headline
 from releases.publication.notebook import NOTEBOOK, notebook_of
 from releases.publication.readme import description_of
-from releases.publication.receipt import receipt_of, rows_of_one, synthetic_beside
+from releases.publication.receipt import receipt_of, rows_of_one, stands_for, synthetic_beside
 from releases.publication.region_maps import BOUNDARIES, boundaries_of, read_maps
 from releases.publication.replicates import REPLICATES, replicates_of
 from releases.publication.spreadsheets import begins_a_formula
@@ -380,8 +381,20 @@ def _beside(receipt: Mapping[str, Any], workload: Question, answers: pa.Table, s
         "synthetic_beside": {
             "outside": int(((rows < lower) | (rows > upper)).sum()),
             "largest_difference": float(np.abs(rows - estimate).max()),
+            **_mean_distance(receipt, workload, counted, estimate),
         }
     }
+
+
+def _mean_distance(
+    receipt: Mapping[str, Any], workload: Workload, counted: Sequence[np.ndarray], estimate: np.ndarray
+) -> dict[str, float]:
+    """How far the synthetic rows are from the released counts on average over the tables asked about, as certificates
+    measure it (`bounds.distance`), rounded down; nothing where no table was asked about."""
+    scale = stands_for(receipt) / receipt["synthetic_rows"]
+    pairs = zip(workload.families, counted, workload.split(estimate), strict=True)
+    apart = [distance(made * scale, released) for family, made, released in pairs if isinstance(family, Marginal)]
+    return {"mean_distance": math.floor(100 * sum(apart) / len(apart)) / 100} if apart else {}
 
 
 def _trust(
@@ -413,6 +426,17 @@ def _replicates(made: MadeRelease, synthetic: pa.Table) -> tuple[dict[str, Any],
 def synthetic_marginals(path: Path, universe: Universe) -> MarginalSource:
     """The counts of published synthetic rows over any attributes; each column is read once."""
     return _marginals(lambda name: pa.parquet.read_table(path, columns=[name]).column(name), universe)
+
+
+def synthetic_bins(path: Path, universe: Universe, names: Iterable[str]) -> dict[str, np.ndarray]:
+    """Of some columns of published synthetic rows the numbers of the bins, in as few bytes as hold them."""
+    found = {}
+    for name in names:
+        bins = _bins_of(universe[name], pa.parquet.read_table(path, columns=[name]).column(name))
+        if bins.dtype.kind != "i":
+            raise ValueError(f"a value of {name} lies in no declared bin")
+        found[name] = bins.astype(np.result_type(np.min_scalar_type(-1), np.min_scalar_type(universe[name].size)))
+    return found
 
 
 def _marginals(column_of: Callable[[str], pa.ChunkedArray], universe: Universe) -> MarginalSource:

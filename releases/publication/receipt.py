@@ -131,6 +131,12 @@ def rows_of_one(receipt: Mapping[str, Any]) -> float:
     return float(receipt["total"]["estimate"] / rows) if rows and is_share else 1.0
 
 
+def stands_for(receipt: Mapping[str, Any]) -> int:
+    """The same of all synthetic rows together, in whole rows of the table."""
+    rows: int = receipt["synthetic_rows"]
+    return rows if rows_of_one(receipt) == 1 else max(1, round(receipt["total"]["estimate"]))
+
+
 def are_limited(receipt: Mapping[str, Any]) -> bool:
     """Whether the released total is above the most synthetic rows that the plan allows; false in older receipts."""
     most = receipt.get("most_synthetic_rows")

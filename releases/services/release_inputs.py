@@ -16,9 +16,16 @@ from releases.engine.domain.privacy import PrivacyBudget, exact, privacy_budget
 from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
-from releases.engine.workload.kinds.largest_error import RELEASED_ANSWERS, SYNTHETIC_ROWS
+from releases.engine.workload.kinds.largest_error import (
+    ASKED,
+    PAIRS,
+    RELEASED_ANSWERS,
+    SYNTHETIC_ROWS,
+    TRIPLES,
+    too_many_tables,
+)
 from releases.engine.workload.parsing import read_answered, read_question
-from releases.engine.workload.queries import Workload
+from releases.engine.workload.queries import Marginal, Workload
 from releases.engine.workload.questions import Question, of_columns_asked
 from releases.models import (
     CERTIFICATE,
@@ -108,6 +115,38 @@ def certifiable(of: Release) -> dict[str, tuple[str, ...]]:
     if _rows_answer_everything(receipt):
         return CERTIFIABLE
     return {RELEASED_ANSWERS: CERTIFIABLE[RELEASED_ANSWERS]}
+
+
+#: Values of synthetic rows, in all columns, that are compared by tables they were not asked about.
+MAX_COMPARED = 3 * 10**8
+
+
+def possible_means(of: Release, what: str) -> dict[str, str]:
+    """The mean errors that can be measured beside the largest error, each with why it cannot be if so. Public facts.
+
+    Args:
+        what: is certified, one of `CERTIFIABLE`.
+    """
+    receipt = counting_receipt(of)
+    universe = counted_schema(of).universe
+    asked = read_answered(receipt["workload"], universe)
+    found = {ASKED: "" if any(isinstance(each, Marginal) for each in asked.families) else "No table was asked about."}
+    if SYNTHETIC_ROWS not in CERTIFIABLE[what]:
+        return found
+    columns = columns_of_rows(of)
+    for word in (PAIRS, TRIPLES):
+        found[word] = too_many_tables(universe, columns, word)
+    if receipt["synthetic_rows"] * len(columns) > MAX_COMPARED:
+        many = f"The synthetic rows hold more than {MAX_COMPARED:,} values, which is more than is compared."
+        return dict.fromkeys(found, many)
+    return found
+
+
+def columns_of_rows(of: Release) -> tuple[str, ...]:
+    """The columns of a release's synthetic rows, in the order of its universe."""
+    names = counted_schema(of).universe.names
+    made = counting_receipt(of).get("synthetic_columns", names)
+    return tuple(name for name in names if name in made)
 
 
 def _as_counted(declared: Universe, planned: Schema) -> Universe:

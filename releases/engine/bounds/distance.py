@@ -46,6 +46,16 @@ def rows_apart(published: NDArray[np.int64], exact: NDArray[np.int64]) -> int:
     return max(too_many, too_many - int(difference.sum()))
 
 
+def distance(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+    """The same of numbers that are not whole, of what is released alone.
+
+    It is a norm of the difference, so what is within u of the truth and d from something else leaves that at least
+    d - u from the truth.
+    """
+    difference = one - other
+    return float(max(np.maximum(difference, 0).sum(), np.maximum(-difference, 0).sum()))
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PublishedRows:
     """Synthetic rows, of which all together are taken for as many rows as the table is said to have.

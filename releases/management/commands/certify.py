@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from releases import services
 from releases.engine.errors import EngineError
+from releases.engine.workload.kinds.largest_error import MEANS
 from releases.ledger import refusals
 from releases.management.commands.release import OVER_BUDGET, the_operator, write_out
 from releases.management.database import ensure_database
@@ -28,6 +29,12 @@ class Command(BaseCommand):
         parser.add_argument("--delta", default="0")
         parser.add_argument("--beta", default="0.05", help="1 - confidence of the bound (default 0.05)")
         parser.add_argument("--what", default="", help=f"one of {', '.join(services.release_inputs.CERTIFIABLE)}")
+        parser.add_argument(
+            "--means",
+            nargs="*",
+            default=[],
+            help=f"mean errors to measure too: {', '.join(MEANS)}; nothing measures none",
+        )
         parser.add_argument("--out", type=Path, help="folder for answers.csv, receipt.json and what explains them")
 
     def handle(self, **options: Any) -> None:
@@ -47,7 +54,7 @@ class Command(BaseCommand):
         # What reads the table gets ready meanwhile.
         runner.warm()
         operator = the_operator()
-        asked = {name: options[name] for name in ("epsilon", "delta", "beta", "what")}
+        asked = {name: options[name] for name in ("epsilon", "delta", "beta", "what", "means")}
         certificate = services.certificates.draft_certificate(of=of, by=operator, **asked)
         try:
             charged = services.releases.submit_release(release=certificate, key=uuid.uuid4(), by=operator, send=False)

@@ -74,9 +74,12 @@ class ShownStatistic:
     counted: Counted = Counted.ROWS
 
     @property
-    def most(self) -> str:
-        """Of a bound alone: the most it can be."""
-        return self.counted.text(self.answers[0].upper)
+    def bounds(self) -> list[dict[str, str]]:
+        """Of bounds alone: what each is of, the most it can be, and what was measured."""
+        return [
+            {"of": each.label, "most": self.counted.text(each.upper), "measured": each.estimate}
+            for each in self.answers
+        ]
 
     @property
     def template(self) -> str:

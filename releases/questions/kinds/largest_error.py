@@ -22,7 +22,9 @@ class LargestErrorKind(StatisticKind[LargestError]):
         return {}
 
     def query(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        return {self.name: {"workload": given["workload"], "released": given["released"]}}
+        return {
+            self.name: {name: given[name] for name in ("workload", "released", "means", "columns") if given.get(name)}
+        }
 
     def shape(self, statistic: LargestError, *, chosen: bool, answers: int) -> Shape:
         return Shape.BOUND
@@ -31,9 +33,22 @@ class LargestErrorKind(StatisticKind[LargestError]):
         return f"The largest error is at most {number_text(answers[0].upper, 0)} {answers[0].counted.many}"
 
 
-def certifying_workload(workload: Mapping[str, Any], released: Mapping[str, Any]) -> dict[str, Any]:
-    """The workload that asks for the largest error of what was released."""
-    return {"version": 1, "queries": [LargestErrorKind().query({"workload": workload, "released": released})]}
+def certifying_workload(
+    workload: Mapping[str, Any], released: Mapping[str, Any], means: Sequence[str] = (), columns: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The workload that asks for the largest error of what was released, and for mean errors beside it.
+
+    Args:
+        means: which.
+        columns: of the synthetic rows, where pairs or triples of them are meant.
+    """
+    asked = {"workload": workload, "released": released, "means": list(means), "columns": list(columns)}
+    return {"version": 1, "queries": [LargestErrorKind().query(asked)]}
+
+
+def certified_means(workload: Mapping[str, Any]) -> list[str]:
+    """Which mean errors such a workload asks for."""
+    return list(workload["queries"][0].get(LargestError.kind, {}).get("means", ()))
 
 
 def certified_parts(workload: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from releases.models import PLAIN, Release, ReleaseState
 from releases.permissions import get_own_release_for, signed_in
 from releases.planning import comparison
 from releases.publication.receipt import percent, rows_text
-from releases.questions.kinds.largest_error import certified_parts
+from releases.questions.kinds.largest_error import certified_means, certified_parts
 from releases.services.release_inputs import FILES
 from releases.views.common.live_validation import status_of
 from releases.views.common.wizard import budget_facts
@@ -77,7 +77,10 @@ def certify(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         return redirect("release_detail", release_id=of.pk)
     usual = {"epsilon": usual_epsilon(of), "delta": "0", "beta": "0.05", "what": next(iter(possible))}
     form = CertificateForm(
-        request.POST if request.method == "POST" else request.GET, usual=usual, possible=list(possible)
+        request.POST if request.method == "POST" else request.GET,
+        usual=usual,
+        possible=list(possible),
+        means=services.release_inputs.possible_means(of, next(iter(possible))),
     )
     plan, problem = None, ""
     if form.is_valid():
@@ -149,7 +152,8 @@ def address_of_certificate(draft: Release) -> str:
     parts = tuple(certified_parts(draft.workload))
     what = next(word for word, named in services.release_inputs.CERTIFIABLE.items() if set(named) == set(parts))
     held = {"what": what, "epsilon": draft.epsilon, "delta": draft.delta, "beta": draft.beta}
-    return f"{reverse('certify', args=[draft.certifies_id])}?{urlencode(held)}"
+    asked = urlencode({**held, "means": certified_means(draft.workload)}, doseq=True)
+    return f"{reverse('certify', args=[draft.certifies_id])}?{asked}"
 
 
 def certificate_facts(plan: Plan, of: Release) -> dict[str, Any]:
@@ -168,6 +172,10 @@ def certificate_facts(plan: Plan, of: Release) -> dict[str, Any]:
             "adds": adds,
             "confidence": percent(1 - plan.beta),
             "asked": plan.statistic.in_words,
+            "means": [
+                {"asked": plan.statistic.mean_in_words(each.word), "adds": row.counted.text(_two_places(each.added))}
+                for each in plan.means
+            ],
             "own_margin": _own_margin(plan, of),
             "is_on_answers": _is_on_answers(plan),
             # What rounds to the same number of rows is not said to be less.
@@ -180,6 +188,10 @@ def certificate_facts(plan: Plan, of: Release) -> dict[str, Any]:
             ],
         }
     return facts
+
+
+def _two_places(number: Fraction) -> str:
+    return f"{float(number):,.2f}".rstrip("0").rstrip(".")
 
 
 def _own_margin(plan: MeasuredErrorPlan, of: Release) -> str:

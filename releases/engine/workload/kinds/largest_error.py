@@ -222,11 +222,7 @@ def _elementary(sizes: Sequence[int], order: int) -> int:
 def _means(value: Mapping[str, Any], universe: Universe) -> tuple[tuple[str, ...], Names]:
     """What follows ``means`` and ``columns``."""
     given = value.get("means", [])
-    if (
-        not isinstance(given, list)
-        or [each for each in MEANS if each in given] != given
-        or ("means" in value) > bool(given)
-    ):
+    if not isinstance(given, list) or [each for each in MEANS if each in given] != given:
         raise InvalidInput("largest_error.means", given, f"must be a list of {', '.join(MEANS)}, in this order")
     if not set(given) & set(_ORDERS):
         if "columns" in value:
