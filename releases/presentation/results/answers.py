@@ -6,7 +6,7 @@ Everything here was paid for, or follows from it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -117,6 +117,7 @@ class AnswersTable:
         added: any of its answers together; None where they do not add up.
         counted: what is counted.
         details: how to read synthetic counts and totals.
+        is_synthetic_first: whether synthetic counts come before the released ones, as they are closer to the truth.
     """
 
     number: str
@@ -146,6 +147,16 @@ class AnswersTable:
     added: AddedUp | None
     details: str
     counted: str
+    is_synthetic_first: bool = False
+
+    def with_synthetic_first(self) -> AnswersTable:
+        """The same with the counts of the synthetic rows before the released ones; they are in the last column."""
+        if not self.has_synthetic:
+            return self
+        labels = len(self.rows[0].labels) if self.rows else 0
+        *others, synthetic = self.heads
+        first = replace(synthetic, css="number")
+        return replace(self, heads=(*others[:labels], first, *others[labels:]), is_synthetic_first=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

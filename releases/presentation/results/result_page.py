@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +162,10 @@ class ResultPage:
     learned: Learned | None
     visibility: Visibility
     has_charts: bool
+
+    def with_synthetic_first(self) -> ResultPage:
+        """The same with synthetic counts before the released ones, where there are counts."""
+        return self if self.table is None else replace(self, table=self.table.with_synthetic_first())
 
 
 def result_page(

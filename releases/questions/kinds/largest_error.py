@@ -51,6 +51,11 @@ def certified_means(workload: Mapping[str, Any]) -> list[str]:
     return list(workload["queries"][0].get(LargestError.kind, {}).get("means", ()))
 
 
+def certified_columns(workload: Mapping[str, Any]) -> list[str]:
+    """The columns whose pairs and triples it means."""
+    return list(workload["queries"][0].get(LargestError.kind, {}).get("columns", ()))
+
+
 def certified_parts(workload: Mapping[str, Any]) -> dict[str, Any]:
     """What such a workload certifies, by part of the release; nothing where it asks something else."""
     asked: dict[str, Any] = workload["queries"][0].get(LargestError.kind, {"released": {}})["released"]

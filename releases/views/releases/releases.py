@@ -225,6 +225,8 @@ def release_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         if release.status is ReleaseState.PUBLISHED:
             context["citation"] = citation(request, release)
     context |= certification(request, release, is_own=is_own)
+    if context.get("closer"):
+        context["page"] = context["page"].with_synthetic_first()
     return render(request, "results/release_detail.html", context)
 
 

@@ -32,6 +32,7 @@ from releases.forms.releases import CertificateForm
 from releases.models import PLAIN, Release, ReleaseState
 from releases.permissions import get_own_release_for, signed_in
 from releases.planning import comparison
+from releases.presentation.results.closer import rows_are_closer
 from releases.publication.receipt import percent, rows_text
 from releases.questions.kinds.largest_error import certified_means, certified_parts
 from releases.services.release_inputs import FILES
@@ -234,7 +235,11 @@ def certification(request: HttpRequest, release: Release, *, is_own: bool) -> di
         return {"certified": of if may_read else None, "is_of_withdrawn": of.status is ReleaseState.WITHDRAWN}
     if release.result is None:
         return {}
-    shown: dict[str, Any] = {"certificates": certificates_of(request, release)}
+    certificates = certificates_of(request, release)
+    shown: dict[str, Any] = {"certificates": certificates}
+    receipts = [each.release.result["receipt"] for each in certificates if each.release.result is not None]
+    if release.status is ReleaseState.PUBLISHED:
+        shown["closer"] = rows_are_closer(release.result["receipt"], receipts)
     if is_own and release.kind is PLAIN and release.status is ReleaseState.PUBLISHED:
         try:
             services.release_inputs.certifiable(release)

@@ -1,7 +1,11 @@
 """Certifying a published release: planned, confirmed, charged, measured, shown beside it to those who may see both."""
 
 import json
+import re
 import uuid
+from collections import Counter
+from fractions import Fraction
+from math import ceil
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -12,8 +16,10 @@ from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import plan_from_json
 from releases.ledger import verification
 from releases.models import Budget, LedgerEntry, Organisation, Release, ReleaseState
+from releases.presentation.results.closer import RowsAreCloser
 from releases.publication import files
 from releases.services import release_inputs
+from releases.views.results.certificates import address_of_certificate
 from tests.web.conftest import CSV, WORKLOAD, rows_of
 from tests.web.pages import body, field_value, link, words
 from tests.web.public.test_api import Program
@@ -122,6 +128,87 @@ def test_what_noise_is_added_to_is_the_largest_error_of_the_published_files(
     certify(of, what=what)
     assert seen == [-(-exact_errors(of, rows)[what] // 1)]
     assert seen[0] > 0
+
+
+def tables_of(of, names):
+    """Of every table over these columns, for the synthetic rows of the file and for the people, the counts by cell."""
+    people = [{"age": 18 + (i * 7) % 48, "sex": "female" if i % 3 else "male"} for i in range(200)]
+    rows = rows_of(of, "synthetic.csv")
+    edges = [18, 25, 35, 45, 55, 65]
+
+    def cell(row):
+        place = min(sum(int(row["age"]) >= edge for edge in edges), len(edges) - 1)
+        return tuple({"age": place, "sex": row["sex"]}[name] for name in names)
+
+    return Counter(map(cell, rows)), Counter(map(cell, people)), len(rows)
+
+
+def rows_away(one, other, scale=1):
+    """How many rows must be changed, added or removed: half of all differences, and half of what they add up to."""
+    off = [one[cell] * scale - other[cell] for cell in {*one, *other}]
+    return (sum(map(abs, off)) + abs(sum(off))) / 2
+
+
+@pytest.mark.parametrize("rows", [0, 20])
+def test_mean_errors_are_of_the_published_rows_in_every_table_of_their_columns(
+    dataset, make_draft, carry_out, certify, rows, monkeypatch
+):
+    of = carry_out(make_draft(dataset, epsilon="0.8", **({"options": {"rows": rows}} if rows else {})))
+    seen = []
+    monkeypatch.setattr(
+        "releases.engine.mechanisms.error_certificate.Certificate.measured",
+        lambda self, found, rng: seen.append(found) or found,
+    )
+    certificate = certify(of, epsilon="0.5", means=["asked", "pairs"])
+    total = round(of.result["receipt"]["total"]["estimate"])
+    found = {}
+    for names in (("age",), ("sex",), ("age", "sex")):
+        made, true, number = tables_of(of, names)
+        found[names] = rows_away(made, true, Fraction(total, number) if rows else 1)
+    assert seen[1:] == [ceil(sum(found.values())), ceil(found["age", "sex"])]
+    said = certificate.result["receipt"]["notes"]["mean errors"]
+    assert [each["tables"] for each in said.values()] == [3, 1]
+    assert [row["of"] for row in rows_of(certificate)] == ["largest error", "mean error", "mean error"]
+    for row, each in zip(rows_of(certificate)[1:], said.values(), strict=True):
+        assert float(row["upper"]) == pytest.approx(each["at most"], abs=0.011)
+        assert float(row["upper"]) >= each["at most"]
+
+
+def test_the_receipt_says_how_far_rows_and_released_counts_are_apart(published):
+    apart = []
+    for names in (("age",), ("sex",), ("age", "sex")):
+        made, _, _ = tables_of(published, names)
+        labels = {}
+        for row in rows_of(published):
+            if {name for name in ("age", "sex") if row[name]} == set(names):
+                cell = {"age": int(row["age"].split(" to ")[0]) if row["age"] else None, "sex": row["sex"]}
+                place = sum((cell["age"] or 0) >= edge for edge in [18, 25, 35, 45, 55, 65])
+                labels[tuple({"age": place, "sex": cell["sex"]}[name] for name in names)] = float(row["estimate"])
+        apart.append(rows_away(made, Counter(labels)))
+    said = published.result["receipt"]["synthetic_beside"]["mean_distance"]
+    assert said <= sum(apart) / 3 <= said + 0.011
+
+
+def test_mean_errors_are_offered_and_planned_and_those_that_cannot_be_are_refused_with_the_reason(
+    published, draft_of, as_, alice, unread
+):
+    browser, address = as_(alice), link("certify", published)
+    shown = words(browser.get(address))
+    assert "Over all pairs of columns of the synthetic rows" in shown
+    assert "needs 3 columns, and there are 2" in shown
+    planned = words(browser.get(address, ASKED | {"means": ["asked", "pairs"]}))
+    assert "the mean error of the synthetic rows over all 3 tables asked about is at most … rows" in planned
+    assert "the mean error of the synthetic rows over the one pair of columns is at most … rows" in planned
+    for means, rule in ((["triples"], "needs 3 columns"), (["all"], "must be one of asked, pairs, triples")):
+        with pytest.raises(InvalidInput, match=rule):
+            draft_of(published, means=means)
+    with pytest.raises(InvalidInput, match="must be one of asked"):
+        draft_of(published, what="released answers", means=["pairs"])
+    browser.post(address, ASKED | {"means": ["asked", "pairs"]})
+    draft = Release.objects.get(certifies=published)
+    assert len(draft.workload["queries"][0]["largest_error"]["means"]) == 2
+    again = browser.get(address_of_certificate(draft))
+    assert body(again).count("checked") >= 3
 
 
 @pytest.mark.parametrize(
@@ -278,6 +365,35 @@ def test_a_certificate_from_the_command_line(published, tmp_path, capsys):
     with pytest.raises(CommandError, match="what: 'all' must be one of synthetic rows, released answers, both"):
         call_command("certify", str(published.pk), epsilon="0.1", what="all")
     assert Release.objects.filter(certifies=published).count() == 1
+
+
+# Beside the released counts
+
+
+def test_where_the_rows_are_proved_to_be_closer_the_page_says_so_and_shows_their_counts_first(
+    published, certify, as_, alice, monkeypatch
+):
+    def is_first(response):
+        shown = body(response)
+        return re.search(r">\s*Synthetic\s*<", shown).start() < re.search(r">\s*Released count\s*<", shown).start()
+
+    certify(published, means=["asked"])
+    page = link("release_detail", published)
+    assert not is_first(as_(alice).get(page))
+    given = []
+
+    def proved(receipt, certificates):
+        given.extend([receipt["release"], *(each["certifies"] for each in certificates)])
+        return RowsAreCloser(sentence="So it is.", worst="")
+
+    monkeypatch.setattr("releases.views.results.certificates.rows_are_closer", proved)
+    shown = as_(alice).get(page)
+    assert given == [str(published.pk)] * 2
+    assert is_first(shown)
+    assert "The synthetic rows are closer to the truth. So it is." in words(shown)
+    synthetic = rows_of(published, "synthetic.csv")
+    (first,) = re.findall(r'<td>18 to 24</td>\s*<td class="number">\s*([\d,]+)', body(shown))
+    assert int(first) == sum(18 <= int(row["age"]) < 25 for row in synthetic)
 
 
 # Making it public with its release
