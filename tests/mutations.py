@@ -846,6 +846,26 @@ a-certificate-for-one-row-of-a-person in releases/engine/mechanisms/error_certif
   -noise=allowance.noise(Sensitivity(l1=rows, l2_squared=rows * rows))
   +noise=allowance.noise(Sensitivity(l1=1, l2_squared=1))
   tests/engine/bounds/test_measured_error.py::test_a_pure_budget_buys_laplace_noise_and_any_other_gaussian_noise_for_exactly_the_budget
+a-mean-with-the-noise-of-one-table in releases/engine/mechanisms/error_certificate.py
+  -        rows = schema.rows_of_unit * tables
+  +        rows = schema.rows_of_unit
+  tests/engine/bounds/test_mean_error.py::test_each_of_k_numbers_has_a_k_th_of_the_budget_and_noise_for_all_of_its_tables
+a-certificate-that-spends-its-budget-on-each-number in releases/engine/mechanisms/measured_error.py
+  -whole.share(Fraction(1, numbers))
+  +whole
+  tests/engine/bounds/test_mean_error.py::test_each_of_k_numbers_has_a_k_th_of_the_budget_and_noise_for_all_of_its_tables
+a-mean-that-forgets-rows-that-are-missing in releases/engine/bounds/distance.py
+  -return max(too_many, too_many - int(difference.sum()))
+  +return too_many
+  tests/engine/bounds/test_mean_error.py::test_the_distance_is_the_least_number_of_rows_to_add_remove_or_change
+bounds-of-means-that-each-have-all-of-beta in releases/engine/mechanisms/measured_error.py
+  -beta = request.beta / numbers
+  +beta = request.beta
+  tests/engine/bounds/test_mean_error.py::test_its_bound_fails_no_more_often_than_its_part_of_beta_and_would_with_a_shorter_tail
+rows-called-closer-by-half-the-proof in releases/presentation/results/closer.py
+  -if 2 * most >= apart:
+  +if most >= apart:
+  tests/web/results/test_closer.py::test_rows_are_closer_where_twice_what_is_certified_is_below_the_distance_and_not_a_row_before
 a-certificate-of-another-file in releases/services/certificates.py
   -if not path.is_file() or files.sha256_of(path) != each.sha256:
   +if not path.is_file():

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from releases.benchmarks import (
     beside_ours,
+    certificates,
     designs,
     filters,
     fit,
@@ -47,8 +48,8 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
             "--only",
-            help="one of nist, orders, noise, designs, means, quantiles, replicates, fit, wide, kernels, session, "
-            "smalldb, filters, tables, load, glance",
+            help="one of nist, orders, noise, designs, means, quantiles, replicates, fit, wide, kernels, "
+            "certificates, session, smalldb, filters, tables, load, glance",
         )
         parser.add_argument("--data", type=Path, help="the folder of NIST's and Adult's tables and the health survey")
         parser.add_argument("--peers", action="store_true", help="fit with mbi beside ours, which takes minutes")
@@ -84,6 +85,7 @@ class Command(BaseCommand):
             "kernels": kernels.tables,
             "fit": lambda: fit.tables(folder, beside=beside_ours.rows if peers else None),
             "wide": lambda: wide.tables(folder),
+            "certificates": lambda: certificates.tables(folder),
             "session": lambda: session.tables(folder),
             "smalldb": lambda: chain(smalldb.tables(), smalldb.nets(folder)),
             "filters": filters.tables,

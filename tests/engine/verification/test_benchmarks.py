@@ -9,7 +9,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from releases.benchmarks import filters, fit, means, nist, quantiles, replicates, session, smalldb, wide
+from releases.benchmarks import certificates, filters, fit, means, nist, quantiles, replicates, session, smalldb, wide
 from releases.benchmarks.tables import Row, Table
 from releases.management.commands import bench
 
@@ -26,6 +26,7 @@ def test_a_file_or_a_mechanism_that_is_not_there_is_named(tmp_path, monkeypatch)
         (wide, "adult13.csv"),
         (nist, "nist_national2019.csv"),
         (fit, "adult_reduced.csv"),
+        (certificates, "adult_reduced.csv"),
     ):
         (missing,) = module.tables(tmp_path)
         assert file in missing.says
@@ -54,8 +55,8 @@ def test_the_command_prints_tables_and_writes_them_to_the_folder_given(monkeypat
     assert TABLE.markdown() in written
     assert "1 targets met, 1 missed" in written
     known = (
-        "nist, orders, noise, designs, means, quantiles, replicates, kernels, fit, wide, session, smalldb, filters, "
-        "tables, load"
+        "nist, orders, noise, designs, means, quantiles, replicates, kernels, fit, wide, certificates, session, "
+        "smalldb, filters, tables, load"
     )
     with pytest.raises(CommandError, match=f"--only: fast must be one of {known}"):
         call_command("bench", only="fast", stdout=said)
