@@ -149,6 +149,10 @@ class AnswersTable:
     counted: str
     is_synthetic_first: bool = False
 
+    @property
+    def is_synthetic_last(self) -> bool:
+        return self.has_synthetic and not self.is_synthetic_first
+
     def with_synthetic_first(self) -> AnswersTable:
         """The same with the counts of the synthetic rows before the released ones; they are in the last column."""
         if not self.has_synthetic:
