@@ -300,13 +300,13 @@ class CertificateForm(ChoiceForm):
         "both": "Both: the worse of the two",
     }
     MEANS = {
-        "asked": "On average over the tables asked about",
-        "pairs": "Over all pairs of columns of the synthetic rows",
-        "triples": "Over all sets of three columns of the synthetic rows",
+        "asked": "The tables asked about",
+        "pairs": "All pairs of columns",
+        "triples": "All sets of three columns",
     }
     what = forms.ChoiceField(label="What is measured", widget=forms.RadioSelect)
     means = forms.MultipleChoiceField(
-        label="Mean errors, measured beside the largest", widget=forms.CheckboxSelectMultiple, required=False
+        label="Mean errors to measure beside the largest", widget=forms.CheckboxSelectMultiple, required=False
     )
 
     def __init__(
@@ -322,7 +322,8 @@ class CertificateForm(ChoiceForm):
         chosen.choices = [(each, self.MEANS[each]) for each, why in means.items() if not why]  # type: ignore[attr-defined]
         chosen.help_text = " ".join(
             [
-                "The error of a table is how many rows must be changed, added or removed to get the true table. "
+                "The error of a table is how many of its rows must be changed, added or removed to get the true table. "
+                "Pairs and sets of three are those of the synthetic rows. "
                 "Each choice takes its part of epsilon.",
                 *(f"{self.MEANS[each]}: {why}." for each, why in means.items() if each in ("pairs", "triples") and why),
             ]

@@ -159,8 +159,7 @@ class AnswersTable:
             return self
         labels = len(self.rows[0].labels) if self.rows else 0
         *others, synthetic = self.heads
-        first = replace(synthetic, css="number")
-        return replace(self, heads=(*others[:labels], first, *others[labels:]), is_synthetic_first=True)
+        return replace(self, heads=(*others[:labels], synthetic, *others[labels:]), is_synthetic_first=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

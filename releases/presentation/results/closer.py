@@ -61,8 +61,8 @@ def rows_are_closer(receipt: Mapping[str, Any], certificates: Iterable[Mapping[s
     worst = ""
     if by["notes"]["at most"] < own["alpha"] and Proof(own["proof"]).is_proved:
         worst = (
-            f"None of their counts is off by more than {rows_text(by['notes']['at most'], counted)}; of the released "
-            f"counts {rows_text(own['alpha'], counted)} is known."
+            f"None of their counts is off by more than {rows_text(by['notes']['at most'], counted)}; released counts "
+            f"may be off by up to {rows_text(own['alpha'], counted)}."
         )
     return RowsAreCloser(
         sentence=(
