@@ -28,7 +28,7 @@ from releases.permissions import (
     taken_back,
 )
 from releases.planning import comparison
-from releases.views.results.certificates import certificates_of
+from releases.views.results.certificates import certificates_of, closer_of
 from releases.views.results.downloads import file_of_release
 
 router = Router()
@@ -198,9 +198,13 @@ def show_receipt(request: HttpRequest, release_id: uuid.UUID) -> Any:
     """The receipt as it was published, and what was certified of the release since."""
     with _says_if_gone(release_id):
         release = get_release_for(request, release_id)
+    certificates = certificates_of(request, release)
+    receipt = _result(release)["receipt"]
+    closer = closer_of(release, certificates)
     return {
-        **_result(release)["receipt"],
-        "certificates": [each.to_json() for each in certificates_of(request, release)],
+        **receipt,
+        "certificates": [each.to_json() for each in certificates],
+        "synthetic_rows_are_closer": closer.sentence if closer else "",
     }
 
 

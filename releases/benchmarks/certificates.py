@@ -48,7 +48,7 @@ def tables(folder: Path, *, seeds: Sequence[int] = SEEDS) -> Iterator[Table]:
         says=f"All 35 three-way marginals of adult_reduced, 48,842 rows, one added or removed; epsilon {EPSILON} and "
         f"delta 10^-9 for the release and its certificate together, 95% confidence, mean over {len(seeds)} seeds. The "
         "certificate has no delta, as it is proposed, and measures the largest error and the mean over all triples. "
-        "Mean total variation: of the rows to the truth, as certified, and how much of that the noise can have added at "
+        "Mean total variation: of the rows to the truth, as certified, and how much of that noise can have added at "
         "most; of the released counts to the truth, and the least that is proved of it by the certificate. Closer: in "
         "how many runs the rows are proved to "
         f"be closer. Held: in how many the certificate was true. Targets at a twentieth of epsilon: certified is at "

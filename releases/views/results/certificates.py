@@ -6,7 +6,7 @@ What pages say of certificates is made from plans and from published results alo
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor, inf, log10
@@ -32,7 +32,7 @@ from releases.forms.releases import CertificateForm
 from releases.models import PLAIN, Release, ReleaseState
 from releases.permissions import get_own_release_for, signed_in
 from releases.planning import comparison
-from releases.presentation.results.closer import rows_are_closer
+from releases.presentation.results.closer import RowsAreCloser, rows_are_closer
 from releases.publication.receipt import percent, rows_text
 from releases.questions.kinds.largest_error import certified_means, certified_parts
 from releases.services.release_inputs import FILES
@@ -221,6 +221,13 @@ def certificates_of(request: HttpRequest, of: Release) -> list[Certified]:
     ]
 
 
+def closer_of(of: Release, certificates: Sequence[Certified]) -> RowsAreCloser | None:
+    """What the certificates that somebody may read prove of a release's synthetic rows beside its counts."""
+    assert of.result is not None
+    receipts = [each.release.result["receipt"] for each in certificates if each.release.result is not None]
+    return rows_are_closer(of.result["receipt"], receipts)
+
+
 def certified_files(receipt: dict[str, Any]) -> list[dict[str, str]]:
     """The files that a certificate's receipt speaks of; none of any other receipt."""
     asked = certified_parts(receipt["workload"])
@@ -237,9 +244,8 @@ def certification(request: HttpRequest, release: Release, *, is_own: bool) -> di
         return {}
     certificates = certificates_of(request, release)
     shown: dict[str, Any] = {"certificates": certificates}
-    receipts = [each.release.result["receipt"] for each in certificates if each.release.result is not None]
     if release.status is ReleaseState.PUBLISHED:
-        shown["closer"] = rows_are_closer(release.result["receipt"], receipts)
+        shown["closer"] = closer_of(release, certificates)
     if is_own and release.kind is PLAIN and release.status is ReleaseState.PUBLISHED:
         try:
             services.release_inputs.certifiable(release)

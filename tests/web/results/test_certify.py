@@ -353,6 +353,10 @@ def test_a_program_plans_submits_and_reads_a_certificate(published, client, alic
     (listed,) = program.get(f"/releases/{published.pk}/receipt").json()["certificates"]
     assert (listed["release"], listed["epsilon"]) == (said["id"], "0.1")
     assert listed["sentence"].startswith("at 95% confidence the largest error")
+    assert program.get(f"/releases/{published.pk}/receipt").json()["synthetic_rows_are_closer"] == ""
+    asked = {"epsilon": "0.1", "means": ["pairs", "asked"]}
+    again = program.send("post", f"/releases/{published.pk}/certificates", asked).json()
+    assert Release.objects.get(pk=again["id"]).workload["queries"][0]["largest_error"]["means"] == ["asked", "pairs"]
     assert "measured-error" not in {each["name"] for each in program.get("/mechanisms").json()}
 
 
