@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from django.urls import reverse
 
 from releases import services
 from releases.engine.workload.queries import Workload
@@ -35,6 +36,15 @@ def test_every_kind_of_question_can_be_reached_from_one_want(show):
         # What the choice names first is what it opens on.
         assert want != "averages" or page.context["kind"] == "mean"
     assert sorted(reached) == sorted([Workload.kind, *offered_statistics()])
+
+
+def test_what_is_asked_together_is_among_what_can_be_wanted(show, blank):
+    choices = {each.title: each.address for each in show().context["wants"].choices}
+    together = reverse("new_collection", args=[blank.dataset_id])
+    assert choices["Everything at a glance"] == f"{together}#glance"
+    assert choices["Several of these at once"] == together
+    assert "Under one budget" in words(show())
+    assert "Under one budget" not in words(show(want="table")), "said until something is chosen"
 
 
 @pytest.mark.parametrize("columns", [[], ["sex"]])
