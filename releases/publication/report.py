@@ -183,8 +183,10 @@ def _tables(
         of_dates = dates_of(question) is not None
         left, kind = cells - len(rows), kind_of(question)
         in_whole = question.is_counts and kind.counts_rows
-        is_whole = isinstance(family, Marginal) and 1 < cells <= MOST_CELLS
-        shares = _shares(result["receipt"], rows, read(first, first + cells)) if is_whole else []
+        is_whole = (isinstance(family, Marginal) or kind.has_shares) and 1 < cells <= MOST_CELLS
+        # Of weights the number of rows, public or not, is not the whole.
+        known = None if kind.has_shares else _public_rows(result["receipt"])
+        shares = _shares(rows, read(first, first + cells), known=known) if is_whole else []
         on_map = map_of(maps, question, family, read, first=first, unit=unit_of(question, notes))
         if not question.is_counts and not question.is_open:
             labels = [(each,) for each in with_units(question, (label for (label,) in labels), notes)]
@@ -212,17 +214,22 @@ def _tables(
     return tuple(tables)
 
 
-def _shares(receipt: Mapping[str, Any], rows: Rows, every: Rows) -> list[str]:
-    """Of each row its share of a whole table of counts; none where nothing was counted.
+def _public_rows(receipt: Mapping[str, Any]) -> float | None:
+    total = receipt["total"]
+    return total["estimate"] if total.get("is_exact") else None
+
+
+def _shares(rows: Rows, every: Rows, *, known: float | None) -> list[str]:
+    """Of each row its share of a whole table of counts, or of weights; none where nothing was counted.
 
     Args:
         every: all rows of the table.
+        known: how many were counted in all, where that is public.
     """
     if not every or "answer" in every[0]:
         return []
-    total = receipt["total"]
     estimates, lowers, uppers = ([row[name] for row in every] for name in _NUMBERS)
-    whole = Whole.of(estimates, lowers, uppers, rows=total["estimate"] if total.get("is_exact") else None)
+    whole = Whole.of(estimates, lowers, uppers, rows=known)
     if whole is None:
         return []
     return [whole.text(Released(label="", **{name: row[name] for name in _NUMBERS})) for row in rows]
