@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
-from itertools import islice, pairwise, repeat
+from itertools import chain, islice, pairwise, repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -41,7 +41,7 @@ from releases.publication.receipt import (
     spent_text,
     synthetic_beside,
 )
-from releases.publication.region_maps import Maps, map_of
+from releases.publication.region_maps import Maps, column_of, map_of
 from releases.publication.shares import MOST_CELLS, Whole
 from releases.questions.base import kind_of
 from releases.questions.headline import Released, number_text, value_text
@@ -68,6 +68,10 @@ class ReportTable:
         has_one_axis: whether its numbers have one unit.
         has_shares: whether its rows end with the share of all.
         map: its numbers on a map; None where there is none. `missing` says which rows are not on it.
+        is_heat: whether all of it is a table of two columns, neither too long to be seen at once.
+        spans: of all its rows in order the first day and the one after the last, or nothing where a row has no date;
+            empty where it is not in order of time.
+        map_of: the column whose regions its map shows, and the column's labels in order; empty where it has none.
     """
 
     title: str
@@ -82,6 +86,9 @@ class ReportTable:
     has_shares: bool = False
     map: dict[str, Any] | None = None
     missing: str = ""
+    is_heat: bool = False
+    spans: tuple[tuple[str, ...], ...] = ()
+    map_of: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -205,6 +212,9 @@ def _tables(
                 has_one_axis=kind.has_one_axis,
                 map=on_map.chart if on_map else None,
                 missing=on_map.missing if on_map else "",
+                is_heat=kind.counts_rows and is_heat(family, universe),
+                spans=_spans(family, universe),
+                map_of=(column, universe[column].labels) if on_map and (column := column_of(question, family)) else (),
                 chart=None
                 if left or not kind.has_one_axis
                 else _chart(family, universe, labels, rows, columns, is_counts=kind.counts_rows),
@@ -270,18 +280,24 @@ def time_chart(
 
     Rows without a date are left out of the chart.
     """
-    if not isinstance(family, Marginal) or len(family.attributes) != 1:
-        return None
-    attribute = universe[family.attributes[0]]
-    if attribute.dates is None or not attribute.in_time:
-        return None
-    spans = dict(zip(attribute.labels, pairwise(map(_day, attribute.dates.days)), strict=False))
+    spans = {label: span for (*_, label), span in zip(family.labels(universe), _spans(family, universe), strict=False)}
     drawn = [
-        {"label": label, **row, "start": spans[label][0], "end": spans[label][1]}
-        for (label,), row in zip(labels, rows, strict=True)
-        if label in spans
+        {"label": label, **row, "start": span[0], "end": span[1]}
+        for (label, *_), row in zip(labels, rows, strict=True)
+        if (span := spans.get(label))
     ]
     return time_bars(drawn, title=family.title(universe), unit=universe.counted.many) if len(drawn) > 1 else None
+
+
+def _spans(family: Family | Part, universe: Universe) -> tuple[tuple[str, ...], ...]:
+    """Of each row of a table of one column of dates its first day and the one after its last, nothing of a row without
+    a date; no rows where they are in no order of time."""
+    if not isinstance(family, Marginal) or len(family.attributes) != 1:
+        return ()
+    attribute = universe[family.attributes[0]]
+    if attribute.dates is None or not attribute.in_time:
+        return ()
+    return tuple(islice(chain(pairwise(map(_day, attribute.dates.days)), repeat(())), attribute.size))
 
 
 def _day(number: int) -> str:

@@ -20,7 +20,6 @@ from releases.publication.disclosure import (
 )
 
 
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttackRow:
     """Right guesses in 100 tries, of some people.
