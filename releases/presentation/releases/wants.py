@@ -50,13 +50,14 @@ class WantsShown:
     Attributes:
         choices: what can be wanted; what is asked together, a session and a survey have pages of their own.
         kinds: of question, where what is wanted has several.
-        want: its name in addresses; empty until one is chosen.
+        want, chosen: its name in addresses, and its title; empty until one is chosen.
         asks_counts, asks_rows, asks_statistic, asks_same: which part of the page it takes; none of them until then.
     """
 
     choices: tuple[Choice, ...]
     kinds: tuple[Choice, ...]
     want: str
+    chosen: str
     asks_counts: bool
     asks_rows: bool
     asks_statistic: bool
@@ -109,6 +110,7 @@ def wants_shown(release: Release, *, want: Want | None, kind: str) -> WantsShown
             if len(names) > 1
         ),
         want=want or "",
+        chosen=_SAID[want][0] if want is not None else "",
         asks_counts=want is Want.TABLE,
         asks_rows=want is Want.ROWS,
         asks_statistic=want in (Want.AVERAGES, Want.PERCENTILES, Want.LINE, Want.OTHER),

@@ -10,7 +10,7 @@ from releases import services
 from releases.engine.workload.queries import Workload
 from releases.questions.base import offered_statistics
 from tests.web.conftest import COLUMNS, CSV, WORKLOAD, give
-from tests.web.pages import body, field_value, link, words
+from tests.web.pages import body, field_value, link, visible_text, words
 from tests.web.releases.conftest import queries
 
 
@@ -43,8 +43,10 @@ def test_what_is_asked_together_is_among_what_can_be_wanted(show, blank):
     together = reverse("new_collection", args=[blank.dataset_id])
     assert choices["Everything at a glance"] == f"{together}#glance"
     assert choices["Several of these at once"] == together
-    assert "Under one budget" in words(show())
-    assert "Under one budget" not in words(show(want="table")), "said until something is chosen"
+    # Once something is chosen, the rest is folded.
+    assert "Under one budget" in visible_text(show())
+    assert "Under one budget" not in visible_text(show(want="table"))
+    assert "Something else than “A table of counts”" in visible_text(show(want="table"))
 
 
 @pytest.mark.parametrize("columns", [[], ["sex"]])
