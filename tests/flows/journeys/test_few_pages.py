@@ -10,6 +10,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.flows.browser import RELEASE_PATIENCE
 from tests.flows.conftest import GRANTED, PASSWORD
 
 pytestmark = pytest.mark.browser
@@ -169,7 +170,7 @@ def test_several_questions_of_any_kind_come_as_one_report_within_four_pages_and_
             fields.get_by_label(label, exact=True).first.select_option(label=option)
     here.press("Go on to check")
     here.click(here.page.get_by_role("button", name=re.compile("^Spend and release")).first)
-    here.window.wait_for_worker(here.page.get_by_role("link", name="One report of all results"))
+    expect(here.page.locator("main .chip", has_text="finished")).to_have_count(3, timeout=RELEASE_PATIENCE)
     here.arrived()
     here.clicks += 1
     with here.page.expect_download() as started:
