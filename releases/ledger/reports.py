@@ -168,15 +168,22 @@ def room_of(budget: Budget | None) -> tuple[Fits, ...]:
     return room(budget.totals, caps_of(budget)) if budget is not None and budget.is_granted else ()
 
 
-def latest_charged(dataset: Dataset) -> tuple[str, Price] | None:
-    """The newest finished release of a table: its title, and what its budget was charged; None where there is none, or
-    where its charge does not say its price."""
+def latest_charged(datasets: Iterable[Dataset]) -> dict[UUID, tuple[str, Price]]:
+    """By table the newest finished release: its title, and what its budget was charged. Without those tables that have
+    none, or where its charge does not say its price. Two queries for all of them."""
     finished = LedgerEntry.objects.charges_that_stand().filter(
-        budget=dataset.budget_id, release__dataset=dataset, release__state=ReleaseState.PUBLISHED
+        budget=OuterRef("budget"), release__dataset=OuterRef("pk"), release__state=ReleaseState.PUBLISHED
+    )
+    newest = Subquery(finished.order_by("-release__published_at").values("pk")[:1])
+    of_each = dict(
+        Dataset.objects.filter(pk__in=[each.pk for each in datasets])
+        .annotate(newest=newest)
+        .exclude(newest=None)
+        .values_list("newest", "pk")
     )
     # Of the details, which are wide, the price alone.
-    found = finished.order_by("-release__published_at").values_list("release__title", "detail__price").first()
-    return None if found is None or found[1] is None else (found[0], Price(**found[1]))
+    charges = LedgerEntry.objects.filter(pk__in=of_each).values_list("pk", "release__title", "detail__price")
+    return {of_each[entry]: (title, Price(**price)) for entry, title, price in charges if price is not None}
 
 
 def standings(budgets: Iterable[Budget]) -> list[Standing]:

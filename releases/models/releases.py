@@ -136,6 +136,10 @@ class ReleaseQuerySet(models.QuerySet["Release"]):
         counts = F("stored_result__content__receipt__counts")
         return self.annotate(**bound, bound_counts=counts, headline=F("stored_result__content__headline"))
 
+    def with_headline(self) -> ReleaseQuerySet:
+        """Of a result, which is wide, only what was found, in one sentence; None where there is none."""
+        return self.annotate(headline=F("stored_result__content__headline"))
+
     def with_description(self) -> ReleaseQuerySet:
         """Of a result, what it says of its table; None where it says nothing."""
         return self.annotate(about=F("stored_result__content__described__table"))

@@ -1,7 +1,8 @@
 """Everything of a release as one archive, written a piece at a time: its files as they were published, byte for byte,
 the dictionary, and a text with the sentence on accuracy, the cost, the protection and how to cite it.
 
-The same release at the same address gives the same archive: nothing in it knows when it was asked for.
+The same release at the same address gives the same archive: nothing in it knows when it was asked for. What an attack
+found out (`disclosure.py`) is in it from when one was tried.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pyarrow.parquet
 
 from releases.publication import files
 from releases.publication.dictionary import DICTIONARY, dictionary_csv
+from releases.publication.disclosure import DISCLOSURE_TEST, attack_in_words
 from releases.publication.readme import README, name_of, readme_text
 from releases.schema.descriptions import notes_of, table_of
 
@@ -40,8 +42,9 @@ def dictionary_of(folder: Path, result: Mapping[str, Any]) -> str:
 def readme_of(folder: Path, result: Mapping[str, Any], names: Iterable[str], *, address: str) -> str:
     """The text that goes with some files of a release, which all lie in a folder."""
     digest = files.sha256_of(folder / files.RECEIPT)
-    named = sorted([*names, DICTIONARY])
-    return readme_text(result["receipt"], named, digest=digest, address=address, table=table_of(result))
+    receipt, named = result["receipt"], sorted([*names, DICTIONARY])
+    attack = attack_in_words(receipt, folder) if DISCLOSURE_TEST in named else ()
+    return readme_text(receipt, named, digest=digest, address=address, table=table_of(result), attack=attack)
 
 
 def archive_of(folder: Path, result: Mapping[str, Any], *, address: str) -> Iterator[bytes]:
@@ -49,8 +52,9 @@ def archive_of(folder: Path, result: Mapping[str, Any], *, address: str) -> Iter
     receipt = result["receipt"]
     day, top = date.fromisoformat(receipt["date"]), name_of(receipt["title"], receipt["release"])
     pieces = _Pieces()
+    stored = sorted([*result["files"], *([DISCLOSURE_TEST] if (folder / DISCLOSURE_TEST).is_file() else [])])
     texts = {
-        README: readme_of(folder, result, result["files"], address=address),
+        README: readme_of(folder, result, stored, address=address),
         DICTIONARY: dictionary_of(folder, result),
     }
     with ZipFile(pieces, "w") as archive:
@@ -63,7 +67,7 @@ def archive_of(folder: Path, result: Mapping[str, Any], *, address: str) -> Iter
         for name, text in texts.items():
             archive.writestr(entry(name), text)
             yield pieces.taken()
-        for name in sorted(result["files"]):
+        for name in stored:
             with (folder / name).open("rb") as source, archive.open(entry(name), "w", force_zip64=True) as target:
                 while piece := source.read(_PIECE):
                     target.write(piece)

@@ -22,21 +22,86 @@ assert Path("answers.csv").exists(), "Unpack release.zip and open the notebook t
 answers = pd.read_csv("answers.csv", keep_default_na=False)
 answers"""
 _DRAW = """\
-def draw(query):
-    rows = answers[answers["query"] == query]
-    columns = [name for name in rows.columns if name not in ("query", "estimate", "lower", "upper")]
-    labels = [", ".join(str(text) for text in row if text) for row in rows[columns].to_numpy()]
-    estimate, lower, upper = (rows[name].astype(float) for name in ("estimate", "lower", "upper"))
-    figure, axes = plt.subplots(figsize=(8, 1 + 0.3 * len(rows)))
-    axes.barh(labels, estimate, alpha=0.55)
-    axes.hlines(labels, lower, upper, color="black")
-    axes.invert_yaxis()
-    axes.set_title(query)
+import json
+
+import numpy as np
+
+# What each question is drawn as, in the order of its answers.
+SHAPES = SAID
+
+
+def show(title):
+    plt.title(title)
+    plt.tight_layout()
     plt.show()
 
 
-for query in answers["query"].unique()[:12]:
-    draw(query)"""
+def bars(rows, columns):
+    labels = [", ".join(str(text) for text in row if text) for row in rows[columns].to_numpy()]
+    plt.figure(figsize=(8, 1 + 0.3 * len(rows)))
+    plt.barh(labels, rows["estimate"], alpha=0.55)
+    plt.hlines(labels, rows["lower"], rows["upper"], color="black")
+    plt.gca().invert_yaxis()
+
+
+def squares(numbers, texts, across="", down=""):
+    height, width = numbers.shape
+    plt.figure(figsize=(3 + 0.7 * width, 2 + 0.4 * height))
+    plt.imshow(numbers.to_numpy(), aspect="auto", cmap="Greens", vmin=0)
+    for (row, column), text in np.ndenumerate(texts.to_numpy()):
+        is_dark = numbers.to_numpy()[row, column] > np.nanmax(numbers.to_numpy()) / 2
+        plt.text(column, row, text, ha="center", va="center", color="white" if is_dark else "black")
+    plt.xticks(range(width), numbers.columns, rotation=40, ha="right")
+    plt.yticks(range(height), numbers.index)
+    plt.xlabel(across)
+    plt.ylabel(down)
+
+
+def heat(rows, down, across):
+    numbers = rows.pivot(index=down, columns=across, values="estimate")
+    numbers = numbers.reindex(index=rows[down].unique(), columns=rows[across].unique())
+    squares(numbers, numbers.map(lambda number: f"{number:,.0f}"), across, down)
+    plt.colorbar()
+
+
+def in_time(rows, spans):
+    drawn = [(row, *pd.to_datetime(span)) for (_, row), span in zip(rows.iterrows(), spans) if span]
+    plt.figure(figsize=(8, 4))
+    for row, start, end in drawn:
+        plt.bar(start, row["estimate"], width=end - start, align="edge", color="tab:blue", alpha=0.55)
+        plt.vlines(start + (end - start) / 2, row["lower"], row["upper"], color="black")
+    plt.xticks(rotation=40, ha="right")
+
+
+def on_map(rows, column, labels):
+    shapes = json.loads(Path("boundaries.json").read_text())[column]["features"]
+    shapes = {each["properties"]["label"]: each["geometry"]["coordinates"] for each in shapes}
+    colours = plt.cm.ScalarMappable(plt.Normalize(rows["estimate"].min(), rows["estimate"].max()), "Greens")
+    plt.figure(figsize=(7, 6))
+    for label, number in zip(labels, rows["estimate"]):
+        for outer, *holes in shapes.get(label, []):
+            plt.fill(*np.transpose(outer), facecolor=colours.to_rgba(number), edgecolor="black")
+            for hole in holes:
+                plt.fill(*np.transpose(hole), facecolor="white", edgecolor="black")
+    plt.gca().set_aspect("equal", "datalim")
+    plt.axis("off")
+    plt.colorbar(colours, ax=plt.gca())
+
+
+numbers = ["estimate", "lower", "upper"]
+for query, shape in zip(answers["query"].unique(), SHAPES):
+    rows = answers[answers["query"] == query].astype(dict.fromkeys(numbers, float))
+    columns = [name for name in rows.columns if name not in ("query", *numbers) and (rows[name] != "").any()]
+    if shape["is_heat"]:
+        heat(rows, *columns)
+    elif shape["spans"]:
+        in_time(rows, shape["spans"])
+    else:
+        bars(rows, columns)
+    show(query)
+    if shape["map_of"]:
+        on_map(rows, *shape["map_of"])
+        show(query)"""
 _DRAW_DATES = """\
 from datetime import datetime
 
@@ -61,6 +126,34 @@ _TRUST = """\
 # How far each relation in the synthetic rows can be trusted; what is not known is empty.
 trust = pd.read_csv("trust_map.csv", keep_default_na=False) if Path("trust_map.csv").exists() else None
 trust"""
+_TRUST_CHARTS = """\
+def matrix(pairs, numbers, texts):
+    names = list(dict.fromkeys([*pairs["column_1"], *pairs["column_2"]]))
+    drawn, written = (pd.DataFrame(empty, index=names, columns=names) for empty in (np.nan, ""))
+    for one, other, number, text in zip(pairs["column_1"], pairs["column_2"], numbers, texts):
+        drawn.loc[other, one], written.loc[other, one] = number, text
+    squares(drawn, written)
+
+
+# Of each pair: within how many per cent its table is certified, else what is known of it.
+levels = {"independent": 0, "modelled": 1, "measured": 2}
+if trust is not None and (pairs := trust[(trust["column_2"] != "") & (trust["column_3"] == "")][:200]).size:
+    off = [float(each or 1) for each in pairs["share_off_at_most"]]
+    known = [each != "" for each in pairs["share_off_at_most"]]
+    stronger = [3 - each if is_known else levels[state] for each, is_known, state in zip(off, known, pairs["state"])]
+    texts = [f"{each:.0%}" if is_known else state for each, is_known, state in zip(off, known, pairs["state"])]
+    matrix(pairs, stronger, texts)
+    show("Which relations to trust")
+    if (pairs := pairs[pairs["association"] != ""]).size:
+        together = pairs["association"].astype(float)
+        matrix(pairs, together, [f"{each:.2f}" for each in together])
+        show("Which columns go together in the synthetic rows")"""
+_ASSOCIATIONS = """\
+associations = pd.read_csv("associations.csv", keep_default_na=False)
+for _, rows in associations.groupby("pair", sort=False):
+    down, across = rows["first_column"].iloc[0], rows["second_column"].iloc[0]
+    heat(rows.rename(columns={"first_value": down, "second_value": across}).astype({"estimate": float}), down, across)
+    show(f"{down} × {across}")"""
 
 
 #: Of `replicates.csv`: what reads it, the rule, and for each kind of statistic that it is valid for, what works it out.
@@ -147,10 +240,14 @@ def notebook_of(report: Report, *, has_synthetic_rows: bool, replicates: Mapping
     Args:
         replicates: what the receipt says of them.
     """
-    is_drawn = all(table.is_measured and table.has_one_axis for table in report.tables)
+    of_answers = [table for table in report.tables if not table.says]
+    is_drawn = all(table.is_measured and table.has_one_axis for table in of_answers)
     said = [f"# {report.title}", report.headline, report.bound, report.citation]
-    drawing = _DRAW_DATES if any(table.of_dates for table in report.tables) else _DRAW
-    codes = [_READ, *([drawing] if is_drawn else []), *([_SYNTHETIC, _TRUST] if has_synthetic_rows else [])]
+    shapes = [{"is_heat": each.is_heat, "spans": each.spans, "map_of": each.map_of} for each in of_answers]
+    draws = _DRAW.replace("SAID", repr(shapes if is_drawn else []), 1)
+    codes = [_READ, _DRAW_DATES if is_drawn and any(table.of_dates for table in of_answers) else draws]
+    codes += [_ASSOCIATIONS] if len(of_answers) < len(report.tables) else []
+    codes += [_SYNTHETIC, _TRUST, _TRUST_CHARTS] if has_synthetic_rows else []
     codes += _of_replicates(replicates) if replicates and replicates["number"] else []
     cells = [_cell("markdown", "\n\n".join(filter(None, said))), *(_cell("code", code) for code in codes)]
     for number, cell in enumerate(cells):

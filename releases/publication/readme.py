@@ -34,6 +34,7 @@ FILES = {
     "boundaries": "The regions of the maps, by column, as GeoJSON",
     "synthetic": "Synthetic rows",
     "replicates": "Replicates of the synthetic rows, for intervals of numbers worked out from them",
+    "disclosure_test": "What an attack finds out on invented tables, in numbers",
     "trust_map": "How far the synthetic rows can be trusted, by columns, pairs and threes",
     "dictionary": "What every column, bin and category means",
     "receipt": "The receipt: all that is needed to judge the release without the data",
@@ -93,7 +94,15 @@ def version_of(digest: str) -> str:
     return digest[:_VERSION_LENGTH]
 
 
-def readme_text(receipt: Mapping[str, Any], names: Iterable[str], *, digest: str, address: str, table: str = "") -> str:
+def readme_text(
+    receipt: Mapping[str, Any],
+    names: Iterable[str],
+    *,
+    digest: str,
+    address: str,
+    table: str = "",
+    attack: Iterable[str] = (),
+) -> str:
     """The text that goes with the files.
 
     Args:
@@ -101,6 +110,7 @@ def readme_text(receipt: Mapping[str, Any], names: Iterable[str], *, digest: str
         digest: SHA-256 of receipt.json.
         address: of the release's page.
         table: what the table is, as the curator had put it when the release was made.
+        attack: what was found out on invented tables, in sentences.
     """
     bound, beside, counted = receipt["bound"], synthetic_beside(receipt), counted_by(receipt)
     of_answers = "It speaks of the answers, not of the synthetic rows. " if receipt["synthetic_rows"] else ""
@@ -116,6 +126,7 @@ def readme_text(receipt: Mapping[str, Any], names: Iterable[str], *, digest: str
         counted.many.capitalize(): [counted_in_words(receipt)],
         **({"Synthetic rows": said} if (said := [*filter(None, (limit_in_words(receipt), beside))]) else {}),
         **({"Intervals from replicates": [*intervals]} if (intervals := replicates_in_words(receipt)) else {}),
+        **({"What an attack finds out": said} if (said := [*attack]) else {}),
         "Cost": [f"{spent_text(receipt)}, by {receipt['mechanism']['title']}. {receipt['mechanism']['source']}"],
         "Protection": [f"Protects {protects_text(receipt)}."],
         # Receipts of old do not say it themselves; the dictionary does for all.

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
-from itertools import islice, pairwise, repeat
+from itertools import chain, islice, pairwise, repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -41,7 +41,7 @@ from releases.publication.receipt import (
     spent_text,
     synthetic_beside,
 )
-from releases.publication.region_maps import Maps, map_of
+from releases.publication.region_maps import Maps, column_of, map_of
 from releases.publication.shares import MOST_CELLS, Whole
 from releases.questions.base import kind_of
 from releases.questions.headline import Released, number_text, value_text
@@ -68,6 +68,10 @@ class ReportTable:
         has_one_axis: whether its numbers have one unit.
         has_shares: whether its rows end with the share of all.
         map: its numbers on a map; None where there is none. `missing` says which rows are not on it.
+        is_heat: whether all of it is a table of two columns, neither too long to be seen at once.
+        spans: of all its rows in order the first day and the one after the last, or nothing where a row has no date;
+            empty where it is not in order of time.
+        map_of: the column whose regions its map shows, and the column's labels in order; empty where it has none.
     """
 
     title: str
@@ -82,6 +86,9 @@ class ReportTable:
     has_shares: bool = False
     map: dict[str, Any] | None = None
     missing: str = ""
+    is_heat: bool = False
+    spans: tuple[tuple[str, ...], ...] = ()
+    map_of: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -183,8 +190,10 @@ def _tables(
         of_dates = dates_of(question) is not None
         left, kind = cells - len(rows), kind_of(question)
         in_whole = question.is_counts and kind.counts_rows
-        is_whole = isinstance(family, Marginal) and 1 < cells <= MOST_CELLS
-        shares = _shares(result["receipt"], rows, read(first, first + cells)) if is_whole else []
+        is_whole = (isinstance(family, Marginal) or kind.has_shares) and 1 < cells <= MOST_CELLS
+        # Of weights the number of rows, public or not, is not the whole.
+        known = None if kind.has_shares else _public_rows(result["receipt"])
+        shares = _shares(rows, read(first, first + cells), known=known) if is_whole else []
         on_map = map_of(maps, question, family, read, first=first, unit=unit_of(question, notes))
         if not question.is_counts and not question.is_open:
             labels = [(each,) for each in with_units(question, (label for (label,) in labels), notes)]
@@ -203,6 +212,9 @@ def _tables(
                 has_one_axis=kind.has_one_axis,
                 map=on_map.chart if on_map else None,
                 missing=on_map.missing if on_map else "",
+                is_heat=kind.counts_rows and is_heat(family, universe),
+                spans=_spans(family, universe),
+                map_of=(column, universe[column].labels) if on_map and (column := column_of(question, family)) else (),
                 chart=None
                 if left or not kind.has_one_axis
                 else _chart(family, universe, labels, rows, columns, is_counts=kind.counts_rows),
@@ -212,17 +224,22 @@ def _tables(
     return tuple(tables)
 
 
-def _shares(receipt: Mapping[str, Any], rows: Rows, every: Rows) -> list[str]:
-    """Of each row its share of a whole table of counts; none where nothing was counted.
+def _public_rows(receipt: Mapping[str, Any]) -> float | None:
+    total = receipt["total"]
+    return total["estimate"] if total.get("is_exact") else None
+
+
+def _shares(rows: Rows, every: Rows, *, known: float | None) -> list[str]:
+    """Of each row its share of a whole table of counts, or of weights; none where nothing was counted.
 
     Args:
         every: all rows of the table.
+        known: how many were counted in all, where that is public.
     """
     if not every or "answer" in every[0]:
         return []
-    total = receipt["total"]
     estimates, lowers, uppers = ([row[name] for row in every] for name in _NUMBERS)
-    whole = Whole.of(estimates, lowers, uppers, rows=total["estimate"] if total.get("is_exact") else None)
+    whole = Whole.of(estimates, lowers, uppers, rows=known)
     if whole is None:
         return []
     return [whole.text(Released(label="", **{name: row[name] for name in _NUMBERS})) for row in rows]
@@ -263,18 +280,24 @@ def time_chart(
 
     Rows without a date are left out of the chart.
     """
-    if not isinstance(family, Marginal) or len(family.attributes) != 1:
-        return None
-    attribute = universe[family.attributes[0]]
-    if attribute.dates is None or not attribute.in_time:
-        return None
-    spans = dict(zip(attribute.labels, pairwise(map(_day, attribute.dates.days)), strict=False))
+    spans = {label: span for (*_, label), span in zip(family.labels(universe), _spans(family, universe), strict=False)}
     drawn = [
-        {"label": label, **row, "start": spans[label][0], "end": spans[label][1]}
-        for (label,), row in zip(labels, rows, strict=True)
-        if label in spans
+        {"label": label, **row, "start": span[0], "end": span[1]}
+        for (label, *_), row in zip(labels, rows, strict=True)
+        if (span := spans.get(label))
     ]
     return time_bars(drawn, title=family.title(universe), unit=universe.counted.many) if len(drawn) > 1 else None
+
+
+def _spans(family: Family | Part, universe: Universe) -> tuple[tuple[str, ...], ...]:
+    """Of each row of a table of one column of dates its first day and the one after its last, nothing of a row without
+    a date; no rows where they are in no order of time."""
+    if not isinstance(family, Marginal) or len(family.attributes) != 1:
+        return ()
+    attribute = universe[family.attributes[0]]
+    if attribute.dates is None or not attribute.in_time:
+        return ()
+    return tuple(islice(chain(pairwise(map(_day, attribute.dates.days)), repeat(())), attribute.size))
 
 
 def _day(number: int) -> str:

@@ -7,9 +7,11 @@ It is offered for releases of a mechanism with as many rows, for each cell and f
 deviation, as a measurement had in which it was held, if it was held in all measurements that had more of them too, and
 on all three tables. Where empty cells and noise are many, kinds are lost first that compare small groups.
 
-A release is like the measured ones if also it has one synthetic row for each row of the table, if the noisy table of
-all columns was measured, and if there are no more cells than were tried. All of that is public or was released,
-and nothing else of a release's own rows decides. Rows have to be drawn each by itself: where one person may have
+A release is like the measured ones if also it has one synthetic row for each row of the table, if one noisy table of
+all columns was measured, and if there are no more cells than were tried. A fit has to be asked about tables of at most
+three columns besides: it then finds the interactions of up to three. Every kind here is worked out from tables of two
+columns, so it does not matter to them what larger interactions there are. All of that is public or was released, and
+nothing else of a release's own rows decides. Rows have to be drawn each by itself: where one person may have
 several, they are not.
 
 `MEASURED` is what `manage.py bench --only replicates` writes into docs/BENCHMARKS.md.
@@ -24,8 +26,10 @@ from enum import StrEnum
 from itertools import takewhile
 from math import inf, sqrt
 
+from releases.engine.mechanisms.additive_noise import LaplaceNoise, Noise
 from releases.engine.mechanisms.base import ROWS, Plan
 from releases.engine.mechanisms.histogram import NoisyHistogramPlan
+from releases.engine.mechanisms.marginal_fit.mechanism import MarginalFitPlan
 
 #: Real tables, and simulated ones of each.
 REAL_TABLES, TABLES = 3, 500
@@ -33,6 +37,8 @@ REAL_TABLES, TABLES = 3, 500
 LEAST_COVERED = 455
 #: Synthetic rows, all of which are drawn again for each replicate: some seconds, and memory that no plan states.
 MOST_ROWS = 1_000_000
+#: Columns of a table that a fit is asked about.
+MOST_ASKED = 3
 #: Of all rows, those that a category has, or a group that is compared, at least: the smallest that were tried.
 LEAST_SHARE = 0.05
 
@@ -94,6 +100,9 @@ _FOUND: Mapping[tuple[str, str, str, int, float], tuple[tuple[int, int], ...]] =
     ("gaussian-histogram", "Adult", "1", 120, 70.4): ((15, 477), (2, 482), (26, 480), (6, 481)),
     ("gaussian-histogram", "Health survey", "1", 100, 15.2): ((14, 475), (2, 485), (24, 479), (6, 473)),
     ("gaussian-histogram", "Community survey", "1", 144, 32.8): ((15, 478), (2, 483), (37, 460), (8, 484)),
+    ("marginal-fit", "Adult", "1", 120, 260.7): ((15, 475), (2, 482), (26, 477), (6, 482)),
+    ("marginal-fit", "Health survey", "1", 100, 56.4): ((14, 479), (2, 480), (24, 471), (6, 478)),
+    ("marginal-fit", "Community survey", "1", 144, 121.2): ((15, 475), (2, 486), (37, 478), (8, 483)),
 }
 MEASURED = tuple(
     Measured(
@@ -111,9 +120,24 @@ MEASURED = tuple(
 )
 
 
+def noise_of_all_cells(plan: Plan) -> Noise | None:
+    """The noise on the one table of all columns that a plan makes its synthetic rows of; None of all other plans."""
+    if isinstance(plan, NoisyHistogramPlan):
+        return plan.noise
+    if not isinstance(plan, MarginalFitPlan) or len(plan.parts) > 1 or len(plan.tables) > 1:
+        return None
+    (part,), (table,) = plan.parts, plan.tables
+    is_whole = part.is_whole and set(part.universe.names) == set(plan.schema.universe.names)
+    asks_little = max(map(len, part.sets)) <= MOST_ASKED
+    # A fit has Gaussian noise only where many tables are measured.
+    is_tried = isinstance(table.noise, LaplaceNoise) and len(table.axes) == len(part.universe.names)
+    return table.noise if is_whole and asks_little and is_tried else None
+
+
 def rows_to_noise(plan: Plan, *, rows: int, cells: int) -> float:
     """Rows for each cell and each row of the noise's standard deviation; 0 of a plan that does not count all cells."""
-    return rows / cells / sqrt(plan.noise.variance) if isinstance(plan, NoisyHistogramPlan) else 0.0
+    noise = noise_of_all_cells(plan)
+    return 0.0 if noise is None else rows / cells / sqrt(noise.variance)
 
 
 def least_ratio(mechanism: str, kind: Kind) -> float:
@@ -142,6 +166,11 @@ def refusal(plan: Plan, *, columns: Sequence[str], rows: int) -> str:
     universe = plan.schema.universe
     if set(columns) != set(universe.names):
         return "They were tested only for synthetic rows with all columns."
+    if noise_of_all_cells(plan) is None:
+        return (
+            "They were tested only where one table of all columns was measured, with Laplace noise, and the questions "
+            f"are about at most {MOST_ASKED} columns each."
+        )
     if plan.schema.rows_of_unit > 1:
         return "One person may have several rows, so rows are not drawn each by itself."
     if plan.options.get(ROWS.name) is not None or rows >= plan.most_synthetic_rows:

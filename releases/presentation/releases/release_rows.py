@@ -17,11 +17,13 @@ class ReleaseRow:
 
     Attributes:
         is_used_up: an open session that answers nothing new; else `state` is its chip.
+        found: what a published one found, in one sentence, where the query asked for that.
         remark: who can see it, or what a reviewer made of it.
     """
 
     title: str
     address: str
+    found: str
     dataset: str
     state: ReleaseState
     is_used_up: bool
@@ -42,6 +44,7 @@ def _row(release: Release) -> ReleaseRow:
     return ReleaseRow(
         title=release.title,
         address=reverse("release_detail", args=[release.pk]),
+        found=(getattr(release, "headline", "") or "") if release.status is ReleaseState.PUBLISHED else "",
         dataset=release.dataset.title,
         state=release.shown_state,
         is_used_up=release.status is ReleaseState.OPEN and getattr(release, "used_up_at", None) is not None,

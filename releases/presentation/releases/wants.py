@@ -48,15 +48,16 @@ class WantsShown:
     """What can be wanted, and what is.
 
     Attributes:
-        choices: what can be wanted; a session and a survey have pages of their own.
+        choices: what can be wanted; what is asked together, a session and a survey have pages of their own.
         kinds: of question, where what is wanted has several.
-        want: its name in addresses; empty until one is chosen.
+        want, chosen: its name in addresses, and its title; empty until one is chosen.
         asks_counts, asks_rows, asks_statistic, asks_same: which part of the page it takes; none of them until then.
     """
 
     choices: tuple[Choice, ...]
     kinds: tuple[Choice, ...]
     want: str
+    chosen: str
     asks_counts: bool
     asks_rows: bool
     asks_statistic: bool
@@ -87,15 +88,29 @@ def wants_shown(release: Release, *, want: Want | None, kind: str) -> WantsShown
         address=reverse("new_survey"),
         is_chosen=False,
     )
+    together = reverse("new_collection", args=[release.dataset_id])
+    glance = Choice(
+        title="Everything at a glance",
+        says="A small chart of each column, and the pairs of columns that go together most.",
+        address=f"{together}#glance",
+        is_chosen=False,
+    )
+    several = Choice(
+        title="Several of these at once",
+        says="Under one budget, with one confidence.",
+        address=together,
+        is_chosen=False,
+    )
     names = kinds_of(want) if want is not None else ()
     return WantsShown(
-        choices=(*own[:-1], session, survey, own[-1]),
+        choices=(*own[:-1], glance, several, session, survey, own[-1]),
         kinds=tuple(
             Choice(title=kinds()[name].title, says="", address=f"?kind={name}#kind", is_chosen=name == kind)
             for name in names
             if len(names) > 1
         ),
         want=want or "",
+        chosen=_SAID[want][0] if want is not None else "",
         asks_counts=want is Want.TABLE,
         asks_rows=want is Want.ROWS,
         asks_statistic=want in (Want.AVERAGES, Want.PERCENTILES, Want.LINE, Want.OTHER),

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil, floor
 from pathlib import Path
 from typing import Any
 
 from releases.models import DisclosureState, DisclosureTest, Release
-from releases.publication.disclosure import DISCLOSURE_TEST, read_test
-
-#: Of a number in 100 that is rounded up or down: floating point alone is no reason for that.
-_SLACK = 1e-9
+from releases.publication.disclosure import (
+    DISCLOSURE_TEST,
+    compared_in_words,
+    found_in_words,
+    in_100,
+    leaks,
+    most_found_column,
+    range_in_100,
+    read_test,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,11 +98,11 @@ def disclosure_section(receipt: Mapping[str, Any], folder: Path) -> DisclosureSe
     if test is None:
         return None
     confidence, columns = f"{100 * test['confidence']:g}%", test["columns"]
-    column = max(columns, key=lambda name: columns[name]["difference"])
+    column = most_found_column(test)
     return DisclosureSection(
-        found=_found(test["everybody"]),
-        compared=f"{_compared(test, column, confidence)} {_allowed(test, receipt)}",
-        leaks=any(_leaks(each) for each in (test["everybody"], test["unusual"], *columns.values())),
+        found=found_in_words(test["everybody"]),
+        compared=compared_in_words(test, receipt),
+        leaks=any(leaks(each) for each in (test["everybody"], test["unusual"], *columns.values())),
         rows=(
             _row("All", test["everybody"]),
             _row("Unusual people", test["unusual"]),
@@ -107,76 +112,16 @@ def disclosure_section(receipt: Mapping[str, Any], folder: Path) -> DisclosureSe
         confidence=confidence,
         tables="1 table" if test["tables"] == 1 else f"{test['tables']:,} tables",
         people=f"{test['people'] // 2:,}",
-        most_frequent=_rounded(test["most_frequent"]),
-        column=f"{column}: {_rounded(columns[column]['difference'])} ({_range(columns[column])})",
+        most_frequent=in_100(test["most_frequent"]),
+        column=f"{column}: {in_100(columns[column]['difference'])} ({range_in_100(columns[column])})",
         file=DISCLOSURE_TEST,
     )
-
-
-def _found(everybody: Mapping[str, Any]) -> str:
-    known = (
-        "In a test with invented people, someone who has the synthetic rows and knows all but one answer of a person "
-        "guesses the missing one right"
-    )
-    inside, outside = (round(100 * everybody[where]) for where in ("inside", "outside"))
-    if not _leaks(everybody) or inside == outside:
-        both = round(50 * (everybody["inside"] + everybody["outside"]))
-        return f"{known} in about {both} of 100 tries, whether or not the person is in the table."
-    return f"{known} in {inside} of 100 tries if the person is in the table, and in {outside} if not."
-
-
-def _compared(test: Mapping[str, Any], column: str, confidence: str) -> str:
-    """What was found of unusual people where that is more, else of all, else of a single column; and a leak beside."""
-    everybody, unusual, alone = test["everybody"], test["unusual"], test["columns"][column]
-    being, said, leak = "Being", everybody, test["leak"]
-    if _leaks(unusual) and unusual["difference"] > everybody["difference"]:
-        being, said, leak = "Of unusual people, being", unusual, test["leak_unusual"]
-    elif not _leaks(everybody) and _leaks(alone):
-        being, said = f"Where {column} is missing, being", alone
-    found = f"{being} in the table adds {_range(said)}"
-    if not _leaks(said):
-        most = _up(said["difference"] + said["margin"])
-        found = f"Being in the table was not found to make a difference: it adds at most {most}"
-    more = _rounded(leak["difference"])
-    return f"{found} right guesses in 100, with {confidence} confidence. Handing out every second row would add {more}."
-
-
-def _leaks(found: Mapping[str, Any]) -> bool:
-    return bool(found["difference"] > found["margin"])
-
-
-def _allowed(test: Mapping[str, Any], receipt: Mapping[str, Any]) -> str:
-    return (
-        f"Other attacks may find more, but none more than the {_up(test['allowed'])} that epsilon "
-        f"{receipt['budget']['epsilon']} allows."
-    )
-
-
-def _range(found: Mapping[str, Any]) -> str:
-    low, high = found["difference"] - found["margin"], found["difference"] + found["margin"]
-    return f"{_down(low)} to {_up(high)}"
 
 
 def _row(people: str, found: Mapping[str, Any]) -> AttackRow:
     return AttackRow(
         people=people,
-        inside=_rounded(found["inside"]),
-        outside=_rounded(found["outside"]),
-        more=f"{_rounded(found['difference'])} ({_range(found)})",
+        inside=in_100(found["inside"]),
+        outside=in_100(found["outside"]),
+        more=f"{in_100(found['difference'])} ({range_in_100(found)})",
     )
-
-
-def _rounded(share: float) -> str:
-    return f"{100 * share:.1f}".replace("-", "−")
-
-
-def _up(share: float) -> str:
-    return _tenths(ceil(1000 * min(share, 1.0) - _SLACK))
-
-
-def _down(share: float) -> str:
-    return _tenths(floor(1000 * max(share, -1.0) + _SLACK))
-
-
-def _tenths(number: int) -> str:
-    return f"{number / 10:.1f}".replace("-", "−")

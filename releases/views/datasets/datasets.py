@@ -42,8 +42,8 @@ def dataset_list(request: HttpRequest) -> HttpResponse:
 
 
 def with_standings(datasets: Iterable[Dataset]) -> list[dict[str, Any]]:
-    """Each dataset with what is granted, spent and left of its budget, and which of the others spend from the same;
-    one query for all of them."""
+    """Each dataset with what is spent and left of its budget, how many more releases like its newest fit, and which of
+    the others spend from the same; a few queries for all of them."""
     datasets = list(datasets)
     sharing: dict[uuid.UUID, list[Dataset]] = {}
     budgets = {each.budget.pk: each.budget for each in datasets if each.budget is not None}
@@ -51,12 +51,18 @@ def with_standings(datasets: Iterable[Dataset]) -> list[dict[str, Any]]:
         if each.budget_id is not None:
             sharing.setdefault(each.budget_id, []).append(each)
     standing = {row.budget.pk: row for row in reports.standings(budgets.values())} if budgets else {}
+    more = more_like_the_latest(datasets) if budgets else {}
 
     def row_of(dataset: Dataset) -> dict[str, Any]:
         if dataset.budget_id is None:
-            return {"dataset": dataset, "standing": None, "sharing": []}
+            return {"dataset": dataset, "standing": None, "sharing": [], "more_like": ""}
         others = [each.title for each in sharing[dataset.budget_id] if each.pk != dataset.pk]
-        return {"dataset": dataset, "standing": standing.get(dataset.budget_id), "sharing": others}
+        return {
+            "dataset": dataset,
+            "standing": standing.get(dataset.budget_id),
+            "sharing": others,
+            "more_like": more.get(dataset.pk, ""),
+        }
 
     return [row_of(each) for each in datasets]
 
@@ -76,7 +82,7 @@ def dataset_detail(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
             "protection": protection_text(budget, dataset.schema) if budget else "",
             "budget": budget_text(budget) if budget and not budget.is_granted else "",
             "row": reports.standings([budget])[0] if budget and budget.is_granted else None,
-            "more_like": more_like_the_latest(dataset),
+            "more_like": more_like_the_latest([dataset]).get(dataset.pk, ""),
             "releases": release_rows(releases.with_review().order_by("-created_at")[:PAGE_LENGTH]),
             "has_more": releases.count() > PAGE_LENGTH,
             "requests": budget.requests.of_tables(budget.datasets.visible_to(request.user)).order_by("-requested_at")

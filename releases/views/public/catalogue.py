@@ -120,7 +120,8 @@ def home(request: HttpRequest) -> HttpResponse:
         requests, waiting = requests_waiting(MAX_REQUESTS)
         context |= {"requests": requests, "waiting": waiting, "not_shown": waiting - len(requests)}
     if datasets:
-        context["releases"] = release_rows(Release.objects.for_list(person).with_review()[:MAX_RELEASES])
+        mine = Release.objects.for_list(person).with_review().with_headline()
+        context["releases"] = release_rows(mine[:MAX_RELEASES])
     else:
         context["catalogue"] = listed(Release.objects.for_catalogue()[:MAX_RELEASES])
         if not is_reviewer:

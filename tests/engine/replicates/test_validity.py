@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from releases.engine.mechanisms.additive_noise import GaussianNoise
 from releases.engine.replicates import validity
 from releases.engine.replicates.validity import (
     LEAST_COVERED,
@@ -95,6 +96,37 @@ def test_a_kind_is_offered_only_if_it_was_measured_and_held_everywhere(monkeypat
 def test_they_are_offered_where_a_release_is_like_those_that_were_measured():
     assert refused(planned()) == ""
     assert refused(planned(neighbours="replace")) == ""
+
+
+PAIRS = {"marginals": 2}
+
+
+@pytest.mark.parametrize("query", [PAIRS, {"marginals": 3}, {"marginals": 1}, [PAIRS, {"marginals": 1}]])
+def test_a_fit_is_like_those_that_were_measured_where_it_measures_one_table_of_all_columns(query):
+    """Questions of single columns are measured one by one, and so are those about few of many columns."""
+    plan = planned(query, name="marginal-fit")
+    is_of_all = query != {"marginals": 1}
+    assert (len(plan.tables) == 1) == is_of_all
+    assert (refused(plan) == "") == is_of_all
+    assert (rows_to_noise(plan, rows=ROWS, cells=30) > 0) == is_of_all
+
+
+def test_a_fit_to_many_tables_or_asked_about_more_columns_or_with_gaussian_noise_is_refused():
+    wide = telling.categories((3, 3, 3, 2))
+    names = tuple(each["name"] for each in wide)
+    whole = planned({"marginal": list(names)}, name="marginal-fit", columns=wide)
+    assert len(whole.tables) == 1
+    many = planned(PAIRS, name="marginal-fit", columns=telling.categories((6, 5, 4, 4, 3, 3)))
+    assert len(many.tables) > 1
+    plan = planned(PAIRS, name="marginal-fit", columns=wide)
+    gaussian = replace(
+        plan, tables=(replace(plan.tables[0], noise=GaussianNoise(rho=Fraction(1), l2_sensitivity_squared=1)),)
+    )
+    assert refused(plan, columns=names) == ""
+    for each in (whole, many, gaussian):
+        columns = tuple(column.name for column in each.schema.universe.attributes)
+        assert "only where one table of all columns was measured" in refused(each, columns=columns)
+        assert rows_to_noise(each, rows=ROWS, cells=54) == 0
 
 
 @pytest.mark.parametrize(

@@ -83,9 +83,11 @@ def test_intervals_from_replicates_are_counted_for_every_kind_of_statistic(tmp_p
     (tmp_path / "health_insurance.csv").write_text("\n".join(["gender,insurance,age,family", *lines]))
     monkeypatch.setattr(replicates, "REAL", [each for each in replicates.REAL if each.file == "health_insurance.csv"])
     monkeypatch.setattr(replicates, "EPSILONS", (Fraction(5),))
+    monkeypatch.setattr(replicates, "_FITTED_EPSILONS", (Fraction(5),))
     (table,) = replicates.tables(tmp_path, runs=8)
-    assert [row.cells[1] for row in table.rows] == ["laplace-histogram"] * 4 + ["gaussian-histogram"] * 4
-    assert [int(row.cells[5]) for row in table.rows] == [14, 2, 24, 6] * 2
+    names = ("laplace-histogram", "gaussian-histogram", "marginal-fit")
+    assert [row.cells[1] for row in table.rows] == [name for name in names for _ in range(4)]
+    assert [int(row.cells[5]) for row in table.rows] == [14, 2, 24, 6] * 3
     for row in table.rows:
         assert 0 <= int(row.cells[6]) <= 8
         assert float(row.cells[7].removesuffix("%")) > 80

@@ -1,11 +1,13 @@
 """Asking for a budget: what is asked, what is refused, and what waits."""
 
+import re
+
 import pytest
 from django.urls import reverse
 
 from releases import services
 from releases.models import Budget, BudgetRequest, LedgerEntry
-from tests.web.pages import field_value, words
+from tests.web.pages import body, field_value, words
 
 
 @pytest.fixture
@@ -84,3 +86,25 @@ def test_the_dataset_s_page_counts_what_is_left_in_releases_like_its_newest_fini
     assert said() == "No further release like “All tables” fits. The budget’s epsilon runs out first."
     Budget.objects.update(is_frozen=True)
     assert said() == ""
+
+
+def test_home_says_what_is_left_as_the_dataset_s_page_does_and_what_each_release_found(
+    dataset, make_dataset, make_draft, carry_out, as_, alice
+):
+    """Per cent and releases, no epsilon; each table by its own newest release, and drafts and empty tables beside."""
+    other = make_dataset(epsilon="1.5")
+    ages = carry_out(make_draft(dataset, epsilon="0.4", title="Ages"))
+    carry_out(make_draft(other, epsilon="0.5", title="Of the other"))
+    make_draft(dataset, title="A draft")
+    page = as_(alice).get(reverse("home"))
+    assert {row["dataset"].pk: row["more_like"] for row in page.context["rows"]} == {
+        dataset.pk: "About 4 more releases like “Ages” fit.",
+        other.pk: "About 2 more releases like “Of the other” fit.",
+    }
+    left = re.search(r'<td data-label="Left">(.*?)</td>', body(page), re.DOTALL)[1]
+    assert "%" in left
+    assert "epsilon" not in left
+    (found,) = {row.found for row in page.context["releases"] if row.title == "Ages"}
+    assert found == as_(alice).get(reverse("release_detail", args=[ages.pk])).context["page"].headline
+    assert {row.found for row in page.context["releases"] if row.title == "A draft"} == {""}
+    assert found in words(page)

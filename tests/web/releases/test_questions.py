@@ -4,12 +4,13 @@ import json
 import re
 
 import pytest
+from django.urls import reverse
 
 from releases import services
 from releases.engine.workload.queries import Workload
 from releases.questions.base import offered_statistics
 from tests.web.conftest import COLUMNS, CSV, WORKLOAD, give
-from tests.web.pages import body, field_value, link, words
+from tests.web.pages import body, field_value, link, visible_text, words
 from tests.web.releases.conftest import queries
 
 
@@ -35,6 +36,17 @@ def test_every_kind_of_question_can_be_reached_from_one_want(show):
         # What the choice names first is what it opens on.
         assert want != "averages" or page.context["kind"] == "mean"
     assert sorted(reached) == sorted([Workload.kind, *offered_statistics()])
+
+
+def test_what_is_asked_together_is_among_what_can_be_wanted(show, blank):
+    choices = {each.title: each.address for each in show().context["wants"].choices}
+    together = reverse("new_collection", args=[blank.dataset_id])
+    assert choices["Everything at a glance"] == f"{together}#glance"
+    assert choices["Several of these at once"] == together
+    # Once something is chosen, the rest is folded.
+    assert "Under one budget" in visible_text(show())
+    assert "Under one budget" not in visible_text(show(want="table"))
+    assert "Something else than “A table of counts”" in visible_text(show(want="table"))
 
 
 @pytest.mark.parametrize("columns", [[], ["sex"]])

@@ -1,7 +1,9 @@
 """The disclosure test of a release: the command, the file beside the rows, and what the page says of it."""
 
+import io
 import json
 import re
+import zipfile
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -102,6 +104,27 @@ def test_where_nothing_was_found_the_page_says_so_and_gives_the_most_it_can_be(w
     assert "in about 50 of 100 tries, whether or not the person is in the table" in said
     assert "it adds at most 3.0 right guesses in 100, with 95% confidence" in said
     assert "none more than the 46.3 that epsilon 1 allows" in said
+
+
+def test_the_archive_has_the_test_from_then_on_and_its_text_says_what_was_found(full, write, as_, alice):
+    def archived():
+        stored = b"".join(as_(alice).get(link("download", full, "release.zip")))
+        with zipfile.ZipFile(io.BytesIO(stored)) as archive:
+            return {name.split("/")[1]: archive.read(name).decode(errors="replace") for name in archive.namelist()}
+
+    before = archived()
+    assert DISCLOSURE_TEST not in before
+    assert "invented" not in before["README.txt"]
+    write(everybody=LEAKING)
+    after = archived()
+    assert after[DISCLOSURE_TEST] == (files.folder_of(full) / DISCLOSURE_TEST).read_text()
+    said = " ".join(after["README.txt"].split())
+    assert "guesses the missing one right in 58 of 100 tries if the person is in the table, and in 51 if not." in said
+    assert "none more than the 46.3 that epsilon 1 allows" in said
+    assert DISCLOSURE_TEST in said
+    assert {name: text for name, text in after.items() if name not in ("README.txt", DISCLOSURE_TEST)} == {
+        name: text for name, text in before.items() if name != "README.txt"
+    }
 
 
 def test_where_a_leak_was_found_the_page_warns(write, as_, alice):

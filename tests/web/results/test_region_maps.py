@@ -286,6 +286,21 @@ def test_a_release_shows_keeps_and_publishes_its_map(as_, alice, mapped, make_dr
     assert "Not on the map: elsewhere." in inside["report.html"]
 
 
+def test_the_notebook_draws_regions_the_darker_the_larger_their_number(
+    mapped, make_draft, carry_out, drawn_by_notebook
+):
+    """Of four people two are in the east, one in the north, where there is a lake, and one in the south."""
+    release = carry_out(make_draft(mapped, {"marginal": ["region"]}, epsilon="30"))
+    darkness = {name: [] for name in MIDDLES}
+    for each in drawn_by_notebook(release)["region"].patches:
+        middle = each.get_path().vertices[:-1].mean(axis=0)
+        (name,) = (name for name, (x, y) in MIDDLES.items() if abs(middle[0] - x) + abs(middle[1] - y) < 0.01)
+        darkness[name].append(3 - sum(each.get_facecolor()[:3]))
+    assert [len(each) for each in darkness.values()] == [2, 1, 1]
+    assert darkness["north"][1] == 0, "the lake"
+    assert darkness["east"][0] > 1 + max(darkness["north"][0], darkness["south"][0])
+
+
 def test_means_and_medians_by_region_have_a_map_in_the_unit_of_their_column(as_, alice, mapped, make_draft, carry_out):
     services.codebooks.describe_dataset(dataset=mapped, notes={"age": {"unit": "years"}}, by=alice)
     questions = {

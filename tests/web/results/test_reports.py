@@ -7,6 +7,7 @@ import zipfile
 from dataclasses import replace
 from io import BytesIO
 
+import matplotlib.dates as mdates
 import nbclient
 import nbformat
 import pyarrow as pa
@@ -22,20 +23,13 @@ from tests.web.pages import link
 HOSTILE = '<script>alert("x")</script>'
 
 
+def stored(release):
+    return files.read_answers(folder_of(release)).to_pylist()
+
+
 @pytest.fixture
 def run(dataset, make_draft, carry_out):
     return lambda queries=(), **given: carry_out(make_draft(dataset, *queries, **given))
-
-
-@pytest.fixture
-def archive(as_, alice):
-    """The archive of a release, opened."""
-
-    def open_(release):
-        response = as_(alice).get(link("download", release, "release.zip"))
-        return zipfile.ZipFile(BytesIO(b"".join(response.streaming_content)))
-
-    return open_
 
 
 @pytest.mark.draws
@@ -119,7 +113,44 @@ def test_the_notebook_runs_in_the_unpacked_archive_and_draws_a_chart_of_every_qu
     outputs = [output for cell in done.cells if cell.cell_type == "code" for output in cell.outputs]
     charts_drawn = [each for each in outputs if "image/png" in each.get("data", {})]
     titles = {row["query"] for row in csv.DictReader((path.parent / "answers.csv").open())}
-    assert len(charts_drawn) == len(titles) > 1
+    # And which relations to trust, and which columns go together.
+    assert len(charts_drawn) == len(titles) + 2 > 3
+
+
+def test_the_notebook_draws_tables_of_two_columns_as_squares_with_numbers_and_what_to_trust(run, drawn_by_notebook):
+    release = run(mechanism="laplace-histogram")
+    charts = drawn_by_notebook(release)
+    assert set(charts) > {"age", "age × sex", "Which relations to trust"}
+    assert len(charts["age"].patches) == len([row for row in stored(release) if row["query"] == "age"])
+    (squares,) = charts["age × sex"].images
+    asked = [row["estimate"] for row in stored(release) if row["query"] == "age × sex"]
+    assert squares.get_array().reshape(-1).tolist() == asked
+    assert [text.get_text() for text in charts["age × sex"].texts] == [f"{number:,.0f}" for number in asked]
+    certified = [text.get_text() for text in charts["Which relations to trust"].texts if text.get_text()]
+    assert len(certified) == 1
+    assert certified[0].endswith("%")
+
+
+def test_the_notebook_draws_dates_on_an_axis_of_time(make_declared, make_draft, carry_out, drawn_by_notebook):
+    days = [f"2024-0{1 + place % 3}-10" for place in range(90)]
+    content = b"day,age,sex\n" + "".join(f"{day},40,male\n" for day in days).encode()
+    columns = [
+        {
+            "name": "day",
+            "type": "date",
+            "format": "YYYY-MM-DD",
+            "first": "2024-01-01",
+            "last": "2024-03-31",
+            "by": "month",
+        }
+    ]
+    dataset = make_declared(columns, content=content, epsilon="100")
+    release = carry_out(make_draft(dataset, {"marginal": ["day"]}, epsilon="20", mechanism="laplace-queries"))
+    bars = drawn_by_notebook(release)["day"].patches
+    starts = [f"{mdates.num2date(bar.get_x()):%Y-%m-%d}" for bar in bars]
+    assert starts == ["2024-01-01", "2024-02-01", "2024-03-01"]
+    assert [round(bar.get_width()) for bar in bars] == [31, 29, 31]
+    assert [bar.get_height() for bar in bars] == [row["estimate"] for row in stored(release)][:3]
 
 
 def test_the_workbook_holds_the_answers_as_numbers_and_says_how_close_they_are_and_how_to_cite_them(run, archive):

@@ -124,9 +124,11 @@ def test_a_weighted_mean_says_what_its_interval_covers_and_names_no_number_of_ro
 
 def test_a_weighted_count_by_group_has_shares_and_none_below_zero(weighted, as_, alice):
     query = {"weighted_count": {"weighted_by": WEIGHTS, "by": ["region"]}}
-    page = body(as_(alice).get(link("release_detail", weighted(query))))
-    # 6,000 and 5,000 of 11,000.
-    assert re.search(r"54\.\d% \(5\d\.\d to 5\d\.\d\)", page)
-    assert re.search(r"45\.\d% \(4\d\.\d to 4\d\.\d\)", page)
+    release = weighted(query)
+    page = body(as_(alice).get(link("release_detail", release)))
+    # 6,000 and 5,000 of 11,000, on the page and in the report.
+    for shown in (page, (files.folder_of(release) / "report.html").read_text()):
+        assert re.search(r"54\.\d% \(5\d\.\d to 5\d\.\d\)", shown)
+        assert re.search(r"45\.\d% \(4\d\.\d to 4\d\.\d\)", shown)
     hidden = rows_of(weighted(query, epsilon="0.0001"))
     assert all(float(row[end]) >= 0 for row in hidden for end in ("estimate", "lower", "upper"))

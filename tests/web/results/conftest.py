@@ -1,0 +1,41 @@
+"""What several files of this room need: a release's archive, and the charts that its notebook draws."""
+
+import zipfile
+from io import BytesIO
+
+import matplotlib.pyplot as plt
+import nbformat
+import pytest
+
+from tests.web.pages import link
+
+
+@pytest.fixture
+def archive(as_, alice):
+    """The archive of a release, opened."""
+
+    def open_(release):
+        response = as_(alice).get(link("download", release, "release.zip"))
+        return zipfile.ZipFile(BytesIO(b"".join(response.streaming_content)))
+
+    return open_
+
+
+@pytest.fixture
+def drawn_by_notebook(archive, tmp_path, monkeypatch):
+    """The axes of each chart that the notebook of a release draws, by their titles."""
+
+    def draw(release):
+        with archive(release) as opened:
+            opened.extractall(tmp_path)
+        (path,) = tmp_path.glob("*/notebook.ipynb")
+        monkeypatch.chdir(path.parent)
+        monkeypatch.setattr(plt, "show", lambda: None)
+        code = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+        exec("\n\n".join(code), {})
+        axes = [plt.figure(number).axes[0] for number in plt.get_fignums()]
+        return {each.get_title(): each for each in axes}
+
+    plt.switch_backend("Agg")
+    yield draw
+    plt.close("all")
