@@ -7,9 +7,6 @@ import zipfile
 from dataclasses import replace
 from io import BytesIO
 
-import matplotlib.dates as mdates
-import nbclient
-import nbformat
 import pyarrow as pa
 import pytest
 from python_calamine import CalamineWorkbook
@@ -104,6 +101,10 @@ def test_a_release_is_published_without_a_report_or_a_trust_map_where_none_can_b
 
 
 def test_the_notebook_runs_in_the_unpacked_archive_and_draws_a_chart_of_every_question(run, archive, tmp_path):
+    # Importing these takes three seconds, in every process that collects the tests.
+    import nbclient
+    import nbformat
+
     with archive(run(mechanism="laplace-histogram")) as opened:
         opened.extractall(tmp_path)
     (path,) = tmp_path.glob("*/notebook.ipynb")
@@ -147,6 +148,8 @@ def test_the_notebook_draws_dates_on_an_axis_of_time(make_declared, make_draft, 
     dataset = make_declared(columns, content=content, epsilon="100")
     release = carry_out(make_draft(dataset, {"marginal": ["day"]}, epsilon="20", mechanism="laplace-queries"))
     bars = drawn_by_notebook(release)["day"].patches
+    import matplotlib.dates as mdates
+
     starts = [f"{mdates.num2date(bar.get_x()):%Y-%m-%d}" for bar in bars]
     assert starts == ["2024-01-01", "2024-02-01", "2024-03-01"]
     assert [round(bar.get_width()) for bar in bars] == [31, 29, 31]
