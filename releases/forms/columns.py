@@ -10,7 +10,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 
 from releases.display.error_messages import in_words
-from releases.engine.domain.attribute import CLAMP, DROP, NO_NUMBER, Attribute, plain
+from releases.engine.domain.attribute import CLAMP, DROP, NO_NUMBER, Attribute
 from releases.engine.domain.columns import AttributeKind
 from releases.engine.domain.dates import DATE_FORMATS, NO_DATE
 from releases.engine.domain.formula_parser import MAX_LENGTH
@@ -25,7 +25,7 @@ from releases.forms.fields import (
 )
 from releases.forms.widgets import QuickErrorList, QuickHidden, QuickInput, QuickSelect, QuickTextarea
 from releases.models import Dataset
-from releases.schema.bin_edges import dates_from_text, dates_in_text, edges_from_text, names_bins
+from releases.schema.bin_edges import bins_from_text, bins_in_text, dates_from_text, dates_in_text, names_bins
 from releases.schema.codebook_csv import (
     categories_from_text,
     decimals_kept,
@@ -263,7 +263,7 @@ class ColumnForm(forms.Form):
             elif AttributeKind(given["kind"]).is_of_dates:
                 described |= self._dates(values)
             else:
-                described["edges"] = edges_from_text(values, kind=AttributeKind(given["kind"]))
+                described |= bins_from_text(values, kind=AttributeKind(given["kind"]))
             if outside := self._outside(described.get("categories", [])):
                 described["outside"] = outside
             described["missing"] = categories_from_text(given.get("missing_codes", ""))
@@ -444,7 +444,7 @@ def _as_declared(attribute: Attribute) -> dict[str, str]:
 def _values(attribute: Attribute) -> str:
     if attribute.dates is not None:
         return dates_in_text(attribute.dates)
-    return "\n".join(attribute.categories) or ", ".join(plain(edge) for edge in attribute.edges)
+    return "\n".join(attribute.categories) or bins_in_text(attribute)
 
 
 def _catching(category: str) -> dict[str, str]:

@@ -14,7 +14,18 @@ from datetime import date, timedelta
 from typing import Any
 
 from releases.engine.bounds.accuracy import Proof
-from releases.engine.domain.attribute import AS_DECLARED, CLAMP, DROP, MISSING, OUTSIDE, UNREADABLE, Attribute, plain
+from releases.engine.domain.attribute import (
+    AS_DECLARED,
+    CLAMP,
+    DROP,
+    FIRST,
+    LAST,
+    MISSING,
+    OUTSIDE,
+    UNREADABLE,
+    Attribute,
+    plain,
+)
 from releases.engine.domain.columns import AttributeKind
 from releases.engine.domain.dates import By, Dates
 from releases.engine.domain.schema import Schema
@@ -202,6 +213,11 @@ def _meaning(attribute: Attribute, index: int) -> str:
     if index == attribute.ranges:
         return f"{attribute.counted.many} whose {attribute.name} is missing, or is text that writes no such number"
     low, high = (plain(edge) for edge in attribute.edges[index : index + 2])
+    whole = "whole " if attribute.kind is AttributeKind.INTEGER else ""
+    if index == 0 and FIRST in attribute.open_ends:
+        return f"{whole}numbers below {high}, most of them from {low} on"
+    if index == attribute.ranges - 1 and LAST in attribute.open_ends:
+        return f"{whole}numbers from {low} on, most of them up to {high}"
     if attribute.kind is AttributeKind.INTEGER:
         label = attribute.labels[index]
         return f"the whole numbers {label}" if " to " in label else f"the whole number {label}"
@@ -274,13 +290,16 @@ def _synthetic_value(attribute: Attribute) -> str:
     if not attribute.has_grammar:
         return "the category itself"
     nothing = f"; none in the bin “{attribute.missing_as}”" if attribute.missing_as else ""
+    is_ordered = (attribute.ranges if attribute.dates is None else attribute.in_time) > 1
+    how = "more often towards a neighbouring bin with denser values" if is_ordered else "each equally likely"
     if attribute.dates is not None:
         time = ", with a time of day" if attribute.dates.has_time else ""
-        return f"a date within the bin, written {attribute.dates.written}{time}, each equally likely{nothing}"
+        return f"a date within the bin, written {attribute.dates.written}{time}, {how}{nothing}"
+    typical = ", an open bin up to where most of its values end" if attribute.open_ends else ""
     if attribute.kind is AttributeKind.INTEGER:
-        return f"a whole number within the bin, each equally likely{nothing}"
+        return f"a whole number within the bin{typical}, {how}{nothing}"
     places = "1 decimal" if attribute.decimals == 1 else f"{attribute.decimals} decimals"
-    return f"a number of {places} within the bin, each equally likely{nothing}"
+    return f"a number of {places} within the bin{typical}, {how}{nothing}"
 
 
 def _categories_in_words(attribute: Attribute) -> str:

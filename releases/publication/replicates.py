@@ -97,7 +97,7 @@ def _values(attribute: Attribute, guarded: Callable[[str], str]) -> list[list[st
 
 
 def _middles(attribute: Attribute) -> list[str]:
-    """The mean of the values that a bin can hold, which are as likely as one another in synthetic rows."""
+    """The mean of the values that a bin can hold."""
     steps = [int(edge.scaleb(attribute.decimals)) for edge in attribute.edges]
     steps[-1] += 1  # the last bin is closed at its upper edge
     return [f"{(low + high - 1) / 2 / 10**attribute.decimals:.12g}" for low, high in pairwise(steps)]

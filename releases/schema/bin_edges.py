@@ -5,6 +5,7 @@
     18-65, 18 to 65          one bin, which holds both ends
     0-10, 10-20              bins of other numbers: each begins where the one before it ends
     [0, 10.5), [10.5, 20]    bins as the pages write them
+    <18 (0), 18-64, 65+ (95) the first or the last bin is open: most of its values lie from 0, or up to 95
     0 to 100 by 10           bins of equal width; or 0 to 100 in 20 bins; 0 to 6 000 by 500 is 0 to 6000 by 500
 
 Commas, semicolons, bars, spaces or line ends stand between them. A hyphen means "to" where it follows a number at once
@@ -28,7 +29,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from releases.engine.domain.attribute import CLAMP, DROP, Attribute, number, plain
+from releases.engine.domain.attribute import CLAMP, DROP, FIRST, LAST, Attribute, number, plain
 from releases.engine.domain.columns import AttributeKind
 from releases.engine.domain.dates import By, Dates
 from releases.engine.errors import InvalidInput
@@ -44,6 +45,8 @@ _TO = r"(?:[ \t]+[tT][oO][ \t]+|[ \t]*-[ \t]+|-)"
 _ITEM = re.compile(rf"({_NUMBER})(?:{_TO}({_NUMBER}))?")
 _BETWEEN = re.compile(r"[\s,;|]+")
 _INTERVAL = re.compile(rf"\[\s*({_NUMBER})\s*,\s*({_NUMBER})\s*([\])])[\s,;|]*")
+_OPEN_FIRST = re.compile(rf"(?:<|under\b|below\b)\s*({_NUMBER})\s*\(\s*(?:from\s+)?({_NUMBER})\s*\)", re.IGNORECASE)
+_OPEN_LAST = re.compile(rf"({_NUMBER})\s*\+\s*\(\s*(?:to\s+)?({_NUMBER})\s*\)$", re.IGNORECASE)
 _EQUAL = re.compile(rf"({_NUMBER}){_TO}({_NUMBER})\s+(by|in)\s+({_NUMBER})(?:\s+bins?)?", re.IGNORECASE)
 _EQUAL_IN_WORDS = re.compile(r"(\S+)\s+to\s+(\S+)\s+(by|in)\s+(\S+?)(?:\s+bins?)?", re.IGNORECASE)
 #: Bins of equal width with spaces between thousands: no two numbers follow each other there, so it has one meaning.
@@ -75,7 +78,7 @@ def edges_from_text(text: str, *, kind: AttributeKind = AttributeKind.NUMBER) ->
     Raises:
         InvalidInput: it could be meant in another way, or in none.
     """
-    text = _in_plain_signs(text)
+    text, _ = _closed(_in_plain_signs(text), kind)
     if not text:
         raise InvalidInput("edges", None, f"must be at least two numbers; {_HOW}")
     if kind is AttributeKind.INTEGER and (match := _GROUPED.search(text)):
@@ -92,6 +95,48 @@ def edges_from_text(text: str, *, kind: AttributeKind = AttributeKind.NUMBER) ->
     if len(items) == 1:
         raise InvalidInput("edges", text, f"must be at least two numbers; {_HOW}")
     return [item.low for item in items]
+
+
+def bins_from_text(text: str, *, kind: AttributeKind) -> dict[str, Any]:
+    """The fields of the schema format that a text says for a column of numbers.
+
+    Raises:
+        InvalidInput: as `edges_from_text`.
+    """
+    _, ends = _closed(_in_plain_signs(text), kind)
+    return {"edges": edges_from_text(text, kind=kind), **({"open": ends} if ends else {})}
+
+
+def bins_in_text(attribute: Attribute) -> str:
+    """What `bins_from_text` reads: edges, or bins where one is open."""
+    if not attribute.open_ends:
+        return ", ".join(plain(edge) for edge in attribute.edges)
+    step = 1 if attribute.kind is AttributeKind.INTEGER else 0
+    pairs = list(pairwise(attribute.edges))
+    bins = [plain(low) if step and high == low + 1 else f"{plain(low)} to {plain(high - step)}" for low, high in pairs]
+    bins[-1] = " to ".join(map(plain, pairs[-1]))
+    if FIRST in attribute.open_ends:
+        bins[0] = f"<{plain(pairs[0][1])} ({plain(pairs[0][0])})"
+    if LAST in attribute.open_ends:
+        bins[-1] = f"{plain(pairs[-1][0])}+ ({plain(pairs[-1][1])})"
+    return ", ".join(bins)
+
+
+def _closed(text: str, kind: AttributeKind) -> tuple[str, list[str]]:
+    """A text in which bins that are open have their typical ends as ends, and which of the outer ones were open."""
+    ends = []
+    if match := _OPEN_FIRST.match(text):
+        above, low = (number(match[group], field="edges") for group in (1, 2))
+        if low >= above:
+            raise InvalidInput("edges", match[0], "must have a typical end below the other, such as <18 (0)")
+        high = above - 1 if kind is AttributeKind.INTEGER else above
+        text, ends = f"{plain(low)} to {plain(high)}{text[match.end() :]}", [FIRST]
+    if match := _OPEN_LAST.search(text):
+        low, high = (number(match[group], field="edges") for group in (1, 2))
+        if low >= high:
+            raise InvalidInput("edges", match[0], "must have a typical end above the other, such as 65+ (95)")
+        text, ends = f"{text[: match.start()]}{plain(low)} to {plain(high)}", [*ends, LAST]
+    return text, ends
 
 
 _DATES_BY = re.compile(r"(\S+)\s+to\s+(\S+)\s+by\s+([a-z]+)", re.IGNORECASE)
@@ -148,7 +193,7 @@ def names_bins(text: str) -> bool:
     """Whether a text that can be read names bins rather than their edges, or has 1.500, which is 1500 for many; a
     person should see how it was read."""
     text = _in_plain_signs(text)
-    if _THOUSAND.search(text):
+    if _THOUSAND.search(text) or _OPEN_FIRST.match(text) or _OPEN_LAST.search(text):
         return True
     if not text or _EQUAL.fullmatch(text) or _EQUAL_IN_WORDS.fullmatch(text):
         return False
@@ -217,6 +262,8 @@ def last_pair(attribute: Attribute) -> tuple[int, int] | None:
     """The two whole numbers of a last bin behind bins of one: who lists 1, 2, 3 may mean three bins, and has two."""
     if attribute.kind is not AttributeKind.INTEGER or attribute.dates is not None:
         return None
+    if LAST in attribute.open_ends:
+        return None
     widths = {upper - lower for lower, upper in pairwise(attribute.edges)}
     return (int(attribute.edges[-2]), int(attribute.edges[-1])) if widths == {1} else None
 
@@ -268,7 +315,7 @@ def _read(token: str, text: str) -> Decimal:
 
 def _unreadable(part: str) -> InvalidInput:
     if _OPEN_END.search(part):
-        rule = "must have two ends, such as 65-120; what lies beyond the ends follows the rule for values outside"
+        rule = "must have two ends, such as 65-120, or where most of its values end, such as 65+ (95) or <18 (0)"
         return InvalidInput("edges", part, rule)
     try:
         number(part, field="edges")

@@ -28,10 +28,10 @@ from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.number import is_number
 from releases.schema.bin_edges import (
+    bins_from_text,
     bins_in_words,
     codes_within,
     dates_from_text,
-    edges_from_text,
     last_pair,
     names_bins,
 )
@@ -226,7 +226,7 @@ def _attribute(line: int, cells: dict[str, str]) -> Attribute:
             if zone := cells.get("zone", "").strip():
                 described["zone"] = zone
         else:
-            described["edges"] = edges_from_text(values, kind=kind)
+            described |= bins_from_text(values, kind=kind)
         if outside := cells.get("outside", "").strip():
             described["outside"] = outside
         if missing := categories_from_text(cells.get("missing", "")):

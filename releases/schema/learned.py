@@ -133,6 +133,7 @@ class LearnedRange(Learned):
         return replace(
             kept,
             edges=edges_between(self.lowest, self.highest),
+            open_ends=(),
             decimals=max(kept.decimals, *(places(each) for each in (self.lowest, self.highest))),
         )
 
@@ -294,7 +295,7 @@ def with_bounds(universe: Universe, column: str, *, lowest: Decimal, highest: De
         for field, value in (("lowest", lowest), ("highest", highest)):
             if value != value.to_integral_value():
                 raise InvalidInput(field, value, "must be a whole number, as the column holds")
-    return _with(universe, present, replace(present, edges=(lowest, highest), decimals=decimals))
+    return _with(universe, present, replace(present, edges=(lowest, highest), open_ends=(), decimals=decimals))
 
 
 def edges_between(lowest: Decimal, highest: Decimal) -> tuple[Decimal, ...]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from releases.engine.domain.attribute import NO_NUMBER, Attribute, number
+from releases.engine.domain.attribute import FIRST, LAST, NO_NUMBER, Attribute, number
 from releases.engine.domain.dates import DATE_FORMATS, NO_DATE, By, Dates, read_date
 from releases.engine.domain.impossible import combinations_to_json
 from releases.engine.domain.universe import Universe
@@ -276,7 +276,8 @@ def _written(attribute: Attribute, column: dict[str, Any], written: str) -> dict
         described["virtual"] = True
     if attribute.dates is not None:
         return {**described, **_dates_written(attribute, attribute.dates, written)}
-    ends = {} if attribute.categories else {"minimum": column["edges"][0], "maximum": column["edges"][-1]}
+    limits = () if attribute.categories else (("minimum", FIRST, 0), ("maximum", LAST, -1))
+    ends = {limit: column["edges"][place] for limit, end, place in limits if end not in attribute.open_ends}
     kind = {"categorical": "string"}.get(attribute.kind.value, attribute.kind.value)
     if written == _FRICTIONLESS:
         rules = {"enum": list(attribute.categories)} if attribute.categories else ends

@@ -26,6 +26,8 @@ DEFAULT_DECIMALS = 2
 
 CLAMP = "clamp"
 DROP = "drop"
+#: The ends of a numeric column that can be open.
+FIRST, LAST = "first", "last"
 #: The bin of a numeric column for values that are missing, and for text that writes no number of its kind.
 NO_NUMBER = "no number"
 #: How a value reads as its column was declared. Of categories none is unreadable: what is not declared is outside.
@@ -38,6 +40,10 @@ class Attribute:
 
     A categorical attribute has one bin for each category. A numeric one has bins between consecutive edges,
     lower edge inclusive, upper exclusive, the last bin closed at its upper edge.
+
+    Of a numeric attribute the first and the last bin can be open, which `open_ends` says: "80+" holds all numbers from
+    80 on. Its outer edge is then where most of its values end, and no limit: synthetic values lie within it, and in
+    sums and quantiles a number beyond counts as this edge, as it does wherever CLAMP is declared.
 
     A number is kept to `decimals` places (whole numbers have none): sums and quantiles are taken over these fixed
     points, exactly, never over floating-point numbers.
@@ -73,6 +79,7 @@ class Attribute:
     kind: AttributeKind
     categories: tuple[str, ...] = ()
     edges: tuple[Decimal, ...] = ()
+    open_ends: tuple[str, ...] = ()
     outside: str = ""
     decimals: int = -1
     missing: tuple[str, ...] = ()
@@ -90,6 +97,8 @@ class Attribute:
         if not is_plain(self.name):
             raise InvalidInput("name", self.name, "must be printable text without spaces around it")
         check_missing_codes(self.missing)
+        if self.open_ends and not self.is_numeric:
+            raise InvalidInput("open", ", ".join(self.open_ends), "is for columns of numbers, which have edges")
         if self.formula is not None:
             self._check_formula(self.formula)
         if (self.dates is not None) != self.kind.is_of_dates:
@@ -200,6 +209,17 @@ class Attribute:
             object.__setattr__(self, "outside", CLAMP)
         if self.outside not in (CLAMP, DROP):
             raise InvalidInput("outside", self.outside, 'must be "clamp" or "drop" in a numeric column')
+        if self.open_ends:
+            self._check_open_ends()
+
+    def _check_open_ends(self) -> None:
+        said = ", ".join(self.open_ends)
+        if self.open_ends not in ((FIRST,), (LAST,), (FIRST, LAST)):
+            raise InvalidInput("open", said, 'must be ["first"], ["last"] or ["first", "last"]')
+        if self.outside != CLAMP:
+            raise InvalidInput("open", said, 'must have the rule "clamp" for values outside: an open bin holds them')
+        if self.ranges < len(self.open_ends):
+            raise InvalidInput("open", said, "must have two bins at least, for one bin cannot be open at both ends")
 
     def _check_decimals(self) -> None:
         least = max(places(edge) for edge in self.edges)
@@ -334,16 +354,21 @@ class Attribute:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """How each bin is written: the category, ``18 to 24`` for integers, ``[0, 10.5)`` for numbers."""
+        """How each bin is written: the category, ``18 to 24`` for integers, ``[0, 10.5)`` for numbers, and ``<18`` and
+        ``80+`` where an end is open."""
         if self.categories:
             return self.categories
         last, others = self.ranges - 1, (NO_NUMBER,) if self.missing_as else ()
         if self.kind is AttributeKind.INTEGER:
             pairs = [(low, high if i == last else high - 1) for i, (low, high) in enumerate(pairwise(self.edges))]
-            ranges = (plain(low) if low == high else f"{plain(low)} to {plain(high)}" for low, high in pairs)
+            ranges = [plain(low) if low == high else f"{plain(low)} to {plain(high)}" for low, high in pairs]
         else:
             numbered = enumerate(pairwise(self.edges))
-            ranges = (f"[{plain(low)}, {plain(high)}{']' if i == last else ')'}" for i, (low, high) in numbered)
+            ranges = [f"[{plain(low)}, {plain(high)}{']' if i == last else ')'}" for i, (low, high) in numbered]
+        if FIRST in self.open_ends:
+            ranges[0] = f"<{plain(self.edges[1])}"
+        if LAST in self.open_ends:
+            ranges[-1] = f"{plain(self.edges[-2])}+"
         return (*ranges, *others)
 
     def of_columns(self, names: Mapping[str, str]) -> Attribute:
@@ -364,6 +389,8 @@ class Attribute:
             described["categories"] = list(self.categories)
         else:
             described["edges"] = [int(edge) if edge == edge.to_integral_value() else float(edge) for edge in self.edges]
+        if self.open_ends:
+            described["open"] = list(self.open_ends)
         described["outside"] = self.outside
         if self.kind is AttributeKind.NUMBER:
             described["decimals"] = self.decimals
@@ -391,7 +418,7 @@ class Attribute:
             raise InvalidInput("column", value, 'must be an object with "name" and "type"')
         unknown = set(value) - {
             *("name", "type", "categories", "edges", "outside", "decimals", "missing", "missing_as", "state_of"),
-            *("format", "zone", "first", "last", "by", "formula", "reads"),
+            *("format", "zone", "first", "last", "by", "formula", "reads", "open"),
         }
         if unknown:
             raise InvalidInput("field", ", ".join(sorted(map(str, unknown))), "is not known")
@@ -421,6 +448,7 @@ class Attribute:
             kind=AttributeKind(kind),
             categories=tuple(_text(each, field="categories") for each in listed(value, "categories")),
             edges=() if is_of_dates else tuple(number(each, field="edges") for each in listed(value, "edges")),
+            open_ends=tuple(_text(each, field="open") for each in listed(value, "open")),
             outside=outside,
             decimals=decimals,
             missing=tuple(_text(each, field="missing") for each in listed(value, "missing")),

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.domain.attribute import Attribute, number, plain
+from releases.engine.domain.attribute import FIRST, LAST, Attribute, number, plain
 from releases.engine.domain.schema import Schema, check_version
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
@@ -485,12 +485,19 @@ def range_label(attribute: Attribute, bins: Sequence[int]) -> str:
         return f"{attribute.labels[bins[0]]} to {attribute.labels[bins[-1]]}"
     if not _is_range(attribute, bins):
         return " or ".join(attribute.labels[index] for index in bins)
+    is_first, is_last = bins[0] == 0, bins[-1] == attribute.ranges - 1
+    if is_first and is_last and attribute.open_ends:
+        return " to ".join(dict.fromkeys((attribute.labels[0], attribute.labels[bins[-1]])))
+    if is_last and LAST in attribute.open_ends:
+        return f"{plain(attribute.edges[bins[0]])}+"
+    if is_first and FIRST in attribute.open_ends:
+        return f"<{plain(attribute.edges[bins[-1] + 1])}"
     merged = Attribute(
         name=attribute.name,
         kind=attribute.kind,
         # The upper edge stays exclusive unless the range ends with the last bin.
         edges=(attribute.edges[bins[0]], attribute.edges[bins[-1] + 1])
-        + (() if bins[-1] == attribute.ranges - 1 else (attribute.edges[-1] + 1,)),
+        + (() if is_last else (attribute.edges[-1] + 1,)),
     )
     return merged.labels[0]
 

@@ -82,5 +82,5 @@ class SurveyWeight:
         """The universe in which weights are numbers from 0 to the cap."""
         declared = universe[self.column]
         within = (edge for edge in declared.edges if 0 < edge < self.cap)
-        read = replace(declared, edges=(Decimal(0), *within, self.cap), outside=CLAMP)
+        read = replace(declared, edges=(Decimal(0), *within, self.cap), outside=CLAMP, open_ends=())
         return Universe(attributes=tuple(read if each.name == self.column else each for each in universe.attributes))

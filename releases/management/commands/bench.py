@@ -27,6 +27,7 @@ from releases.benchmarks import (
     quantiles,
     replicates,
     session,
+    small_groups,
     smalldb,
     wide,
 )
@@ -48,7 +49,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
             "--only",
-            help="one of nist, orders, noise, designs, means, quantiles, replicates, fit, wide, kernels, "
+            help="one of nist, orders, noise, designs, means, groups, quantiles, replicates, fit, wide, kernels, "
             "certificates, session, smalldb, filters, tables, load, glance",
         )
         parser.add_argument("--data", type=Path, help="the folder of NIST's and Adult's tables and the health survey")
@@ -59,10 +60,12 @@ class Command(BaseCommand):
 
     def handle(self, **options: Any) -> None:
         made = []
-        benchmarks = self._benchmarks(options["data"] or _usual_folder(), peers=options["peers"])
+        folder = options["data"] or _usual_folder()
+        benchmarks = self._benchmarks(folder, peers=options["peers"])
         benchmarks["tables"] = lambda: counting.tables(options["postgres"])
         benchmarks["load"] = lambda: load.tables(options["postgres"], processes=options["processes"])
         benchmarks["glance"] = glance.tables
+        benchmarks["groups"] = lambda: small_groups.tables(folder)
         for table in _chosen(benchmarks, options["only"]):
             self.stdout.write(f"{table.text()}\n")
             self.stdout.flush()

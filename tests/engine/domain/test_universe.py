@@ -72,6 +72,11 @@ def test_bins_are_labelled_as_people_say_them():
         ({**AGE, "missing_as": "none"}, "columns[0] (age).missing_as", '"drop" or "no number" in a numeric column'),
         ({**GENDER, "missing": ["NA", "male"]}, "columns[0] (gender).missing", "must not be a declared category"),
         ("age", "columns[0].column", "must be an object"),
+        ({**AGE, "open": "last"}, "columns[0] (age).open", "must be a list"),
+        ({**AGE, "open": ["last", "first"]}, "columns[0] (age).open", 'must be ["first"], ["last"] or'),
+        ({**AGE, "open": ["last"], "outside": "drop"}, "columns[0] (age).open", 'the rule "clamp"'),
+        ({**AGE, "edges": [0, 9], "open": ["first", "last"]}, "columns[0] (age).open", "two bins at least"),
+        ({**GENDER, "open": ["last"]}, "columns[0] (gender).open", "is for columns of numbers"),
     ],
 )
 def test_a_wrong_column_is_refused_by_field_value_and_rule(column, field, rule):

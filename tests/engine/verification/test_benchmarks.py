@@ -9,7 +9,19 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from releases.benchmarks import certificates, filters, fit, means, nist, quantiles, replicates, session, smalldb, wide
+from releases.benchmarks import (
+    certificates,
+    filters,
+    fit,
+    means,
+    nist,
+    quantiles,
+    replicates,
+    session,
+    small_groups,
+    smalldb,
+    wide,
+)
 from releases.benchmarks.tables import Row, Table
 from releases.management.commands import bench
 
@@ -22,6 +34,7 @@ def test_a_file_or_a_mechanism_that_is_not_there_is_named(tmp_path, monkeypatch)
     for module, file in (
         (means, "adult.csv"),
         (quantiles, "adult.csv"),
+        (small_groups, "adult.csv"),
         (replicates, "adult.csv"),
         (wide, "adult13.csv"),
         (nist, "nist_national2019.csv"),
@@ -71,6 +84,19 @@ def test_quantiles_are_compared_with_those_of_ways_that_find_them_too(tmp_path, 
     for row in table.rows:
         assert all(float(cell) < 5 for cell in row.cells[5:8])
         assert int(row.cells[9]) >= 14
+
+
+def test_means_of_small_groups_are_compared_with_those_of_the_table(tmp_path, monkeypatch):
+    """The younger somebody is, the more there are: a bin of 18 to 30 has its mean at 22.3, and not in its middle."""
+    ages = [age for age in range(18, 65) for _ in range((65 - age) ** 2 // 8)]
+    lines = [f"{age},{'abcdefghij'[place % 10]},x,{'mw'[place % 2]}" for place, age in enumerate(ages)]
+    (tmp_path / "health_insurance.csv").write_text("\n".join(["age,region,education,gender", *lines]))
+    monkeypatch.setattr(small_groups, "QUESTIONS", [small_groups.QUESTIONS[1]])
+    (table,) = small_groups.tables(tmp_path, runs=3)
+    ((_, groups, bins, ours, evenly, *_),) = [row.cells for row in table.rows]
+    assert (groups, bins) == ("10", "3")
+    assert float(ours) < 0.9 * float(evenly)
+    assert table.is_met
 
 
 def test_intervals_from_replicates_are_counted_for_every_kind_of_statistic(tmp_path, monkeypatch):

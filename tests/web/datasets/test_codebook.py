@@ -122,7 +122,8 @@ def test_a_codebook_in_a_format_that_others_write_is_declared_once_what_was_chos
 @pytest.mark.parametrize("written", ["frictionless", "csvw"])
 def test_what_is_written_for_others_is_read_back_the_same(written):
     made = {"name": "adult", "type": "categorical", "categories": ["true", "false"], "formula": "age >= 18"}
-    columns = [*codebook_from_csv(GOOD)["columns"], made]
+    opened = {"name": "pay", "type": "number", "edges": [0, 10, 80], "open": ["last"]}
+    columns = [*codebook_from_csv(GOOD)["columns"], made, opened]
     impossible = [{"sex": ["male"], "age": ["18 to 24"]}]
     universe = Schema.from_json({"version": 1, "columns": columns, "impossible": impossible}).universe
     told = json.loads(json.dumps(to_standard(universe, {"sex": {"description": "What it is"}}, written=written)))
@@ -133,6 +134,9 @@ def test_what_is_written_for_others_is_read_back_the_same(written):
     columns = told["fields"] if written == "frictionless" else told["tableSchema"]["columns"]
     said = columns[1].get("constraints", columns[1].get("datatype"))
     assert (said["minimum"], said["maximum"]) == (18, 65)
+    # Where the last bin is open its edge is no limit.
+    said = columns[-1].get("constraints", columns[-1].get("datatype"))
+    assert (said["minimum"], "maximum" in said) == (0, False)
 
 
 # In files that are no JSON

@@ -56,6 +56,7 @@ def test_every_column_of_the_table_has_a_row_and_none_is_prefilled_from_the_data
     [
         (("sex", "categorical", "female; male"), "“female; male” is one category."),
         (("age", "integer", "0-17, 18-64, 65-120"), "is read as 3 bins: 0 to 17, 18 to 64, 65 to 120."),
+        (("age", "integer", "<18 (0), 18-64, 65+ (95)"), "is read as 3 bins: <18, 18 to 64, 65+."),
         (
             ("age", "integer", "1, 2, 3, 4"),
             "3 and 4 are counted together, in the last bin. Where each is to",
