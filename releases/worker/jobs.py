@@ -59,8 +59,7 @@ def upload(
 
 def digest(*, path: Path, columns: Sequence[str], key: bytes, limits: Limits) -> tuple[bool, str | None]:
     """Whether a stored table has rows enough to be recognised by, and the digest of its declared columns if any are."""
-    is_telling = fingerprint.is_telling(path, key=key, limits=limits)
-    return is_telling, fingerprint.counted_digest(path, columns, key=key, limits=limits) if columns else None
+    return fingerprint.digests(path, columns, key=key, limits=limits)
 
 
 def sketch(*, path: Path, key: bytes, limits: Limits) -> bytes:

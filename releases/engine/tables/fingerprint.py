@@ -76,34 +76,35 @@ class Sample:
     marked: NDArray[np.uint64]
 
 
-def counted_digest(path: Path, columns: Sequence[str], *, key: bytes, limits: Limits | None = None) -> str:
-    """The same for the same rows of the declared columns, whatever else the table holds; empty below `ENOUGH`."""
+def digests(path: Path, columns: Sequence[str], *, key: bytes, limits: Limits | None = None) -> tuple[bool, str | None]:
+    """What is known of a table by equality alone.
+
+    Returns:
+        Whether it has `ENOUGH` distinct rows for an equal file to be evidence of the same people; and a text that is
+        the same for the same rows of the columns, whatever else the table holds: empty below `ENOUGH`, None without
+        columns.
+    """
+    connection = _connect(path, key, limits)
+    try:
+        is_telling = _has_enough(connection, "SELECT DISTINCT * FROM read_parquet(?)", path)
+        return is_telling, _counted_digest(connection, path, columns, key) if columns else None
+    finally:
+        connection.close()
+
+
+def _counted_digest(connection: DuckDBPyConnection, path: Path, columns: Sequence[str], key: bytes) -> str:
     values = _EACH_VALUE.format(", ".join(_identifier(name) for name in columns))
     # Sorted within the row, so that names and places do not matter.
     texts = (
         f"(SELECT concat({_secret(key)}, array_to_string(list_sort({values}), chr(31))) AS text FROM read_parquet(?))"
     )
-    connection = _connect(path, key, limits)
-    try:
-        row = connection.execute(
-            f"SELECT count(*), sum(md5_number_lower(text)), sum(md5_number_upper(text)) FROM {texts}", [str(path)]
-        ).fetchone()
-        is_enough = _has_enough(connection, f"SELECT DISTINCT text FROM {texts}", path)
-    finally:
-        connection.close()
-    if not is_enough:
+    row = connection.execute(
+        f"SELECT count(*), sum(md5_number_lower(text)), sum(md5_number_upper(text)) FROM {texts}", [str(path)]
+    ).fetchone()
+    if not _has_enough(connection, f"SELECT DISTINCT text FROM {texts}", path):
         return ""
     assert row is not None
     return hmac.new(key, repr((len(columns), [int(each or 0) for each in row])).encode(), hashlib.sha256).hexdigest()
-
-
-def is_telling(path: Path, *, key: bytes, limits: Limits | None = None) -> bool:
-    """Whether a table has `ENOUGH` distinct rows for an equal file to be evidence of the same people."""
-    connection = _connect(path, key, limits)
-    try:
-        return _has_enough(connection, "SELECT DISTINCT * FROM read_parquet(?)", path)
-    finally:
-        connection.close()
 
 
 def _has_enough(connection: DuckDBPyConnection, distinct: str, path: Path) -> bool:
