@@ -45,7 +45,8 @@ class NotVisible(Http404):
 
 
 def _get_visible(objects: QuerySet[M], pk: uuid.UUID) -> M:
-    found = objects.filter(pk=pk).first()
+    # There is one at most, and `first` would have it put in order.
+    found = next(iter(objects.filter(pk=pk).order_by()), None)
     if found is None:
         raise NotVisible
     return found
