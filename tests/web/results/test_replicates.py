@@ -7,8 +7,6 @@ import zipfile
 from collections import Counter
 from io import BytesIO, StringIO
 
-import nbclient
-import nbformat
 import pytest
 
 from releases.publication import files
@@ -105,6 +103,10 @@ def slope_on_sex(table):
 
 
 def test_the_notebook_in_the_archive_makes_the_intervals_that_the_page_describes(run, as_, alice, tmp_path):
+    # Importing these takes three seconds, in every process that collects the tests.
+    import nbclient
+    import nbformat
+
     release = run()
     response = as_(alice).get(link("download", release, "release.zip"))
     with zipfile.ZipFile(BytesIO(b"".join(response.streaming_content))) as opened:

@@ -7,8 +7,6 @@ import zipfile
 from dataclasses import replace
 from io import BytesIO
 
-import nbclient
-import nbformat
 import pyarrow as pa
 import pytest
 from python_calamine import CalamineWorkbook
@@ -110,6 +108,10 @@ def test_a_release_is_published_without_a_report_or_a_trust_map_where_none_can_b
 
 
 def test_the_notebook_runs_in_the_unpacked_archive_and_draws_a_chart_of_every_question(run, archive, tmp_path):
+    # Importing these takes three seconds, in every process that collects the tests.
+    import nbclient
+    import nbformat
+
     with archive(run(mechanism="laplace-histogram")) as opened:
         opened.extractall(tmp_path)
     (path,) = tmp_path.glob("*/notebook.ipynb")
