@@ -6,6 +6,7 @@ import re
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Download, Locator, Page, expect
@@ -28,6 +29,7 @@ RELEASE_PATIENCE = 300_000
 expect.set_options(timeout=PATIENCE)
 #: Names of pages, each with the width of the window in which axe has found nothing wrong with it, in this process.
 _EXAMINED: set[tuple[str, int]] = set()
+AXE = Axe()
 #: In light axe asks everything; in the dark a page is the same but for its colours.
 AXE_OPTIONS = {
     "dark": {"resultTypes": ["violations"], "runOnly": ["color-contrast", "link-in-text-block"]},
@@ -128,9 +130,15 @@ class Visitor:
         self._print(name)
         for scheme, options in AXE_OPTIONS.items():
             self.page.emulate_media(color_scheme=scheme)
-            for violation in Axe().run(self.page, options=options).response["violations"]:
+            for violation in self._violations(options):
                 places = [node["target"] for node in violation["nodes"]][:5]
                 self.faults.append(f"{name}, {scheme}: {violation['id']} ({violation['help']}) at {places}")
+
+    def _violations(self, options: dict[str, list[str]]) -> list[dict[str, Any]]:
+        """What axe finds; a page that holds its program already is not given it again."""
+        if not self.page.evaluate("typeof window.axe?.run === 'function'"):
+            self.page.evaluate(AXE.axe_script)
+        return self.page.evaluate("options => axe.run(options).then(found => found.violations)", options)
 
     def _print(self, name: str) -> None:
         """On paper there is nothing to press, to fill in or to go to, and a chart keeps its legend."""
