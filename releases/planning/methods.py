@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from html import escape
-from itertools import pairwise
 from math import ceil, floor, log10
 from pathlib import Path
 from typing import Any
 
-from django.utils.safestring import mark_safe
-
+from releases.display.charts.ways import Overtaking, way_curves
 from releases.display.math import typeset
 from releases.engine.bounds import theory
-from releases.engine.bounds.theory import Axis, Crossing, Numbers, Way, WayBound
+from releases.engine.bounds.theory import Axis, Numbers, Way, WayBound
 from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.domain.schema import Schema
 from releases.engine.workload.queries import all_marginals
@@ -37,10 +35,6 @@ _IN_WORDS = {
     Way.WEIGHTS: "multiplicative weights",
     Way.SMALL_DATABASE: "a small database",
 }
-#: Less than half a row is no error; a logarithm has no place for it.
-_LEAST = 0.5
-_WIDTH, _HEIGHT = 520, 410
-_LEFT, _RIGHT, _TOP, _BOTTOM = 84, 16, 78, 46
 
 
 @lru_cache(maxsize=2)
@@ -119,8 +113,8 @@ def along(numbers: Numbers, axis: Axis) -> list[dict[str, Any]]:
     return [
         {
             "kind": KINDS[is_pure],
-            # Made of numbers and words of our own alone.
-            "svg": mark_safe(chart(numbers, axis, is_pure=is_pure)),  # noqa: S308
+            "id": f"{axis.value}-{KINDS[is_pure].lower()}-data",
+            "chart": chart(numbers, axis, is_pure=is_pure),
             "sentences": list(sentences(numbers, axis, is_pure=is_pure)),
             "crossings": [
                 {
@@ -198,147 +192,37 @@ def _points(numbers: Numbers, axis: Axis, is_pure: bool) -> Iterator[tuple[str, 
 # The chart
 
 
-def chart(numbers: Numbers, axis: Axis, *, is_pure: bool, style: str = "") -> str:
-    """Bounds along an axis as SVG, both axes logarithmic, with every crossing marked.
-
-    Args:
-        style: a style sheet of its own, for a file that stands alone; pages have theirs in site.css.
-    """
-    curves = {
-        way: [(value, max(alpha, _LEAST)) for value, alpha in theory.curve(way, numbers, axis, is_pure=is_pure)]
-        for way in Way
-    }
-    crossed = theory.crossings(numbers, axis, is_pure=is_pure)
-    scale = _Scale.of(numbers, axis, list(curves.values()))
-    title = f"{KINDS[is_pure]} bounds against {axis.value}"
-    parts = [
-        f'<svg class="ways-chart" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
-        f'aria-label="{title}; the tables say the same">',
-        f'<style>{style}</style><rect class="paper" width="{_WIDTH}" height="{_HEIGHT}"/>' if style else "",
-        *_axes(scale, axis),
-        _vacuous(numbers, axis, scale),
-        *(_line(number, curve, scale) for number, curve in enumerate(curves.values(), start=1)),
-        *(_mark(each, scale) for each in crossed),
-        *_legend(),
-        "</svg>",
-    ]
-    return "\n".join(part for part in parts if part)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Scale:
-    """From numbers to places: both axes are logarithmic."""
-
-    x: tuple[float, float]
-    y: tuple[float, float]
-
-    @staticmethod
-    def of(numbers: Numbers, axis: Axis, curves: Sequence[Sequence[tuple[float, float]]]) -> _Scale:
-        xs = [value for value, _ in curves[0]]
-        ys = [alpha for curve in curves for _, alpha in curve]
-        # A bound far above n says nothing, so the picture ends soon above it.
-        most = max(xs) if axis is Axis.ROWS else float(numbers.rows)
-        top = 10 ** ceil(log10(min(max(ys), 3 * most)))
-        return _Scale(x=(min(xs), max(xs)), y=(min(10 ** floor(log10(min(ys))), top / 10), top))
-
-    def across(self, value: float) -> float:
-        low, high = map(log10, self.x)
-        share = 0.5 if high == low else (log10(value) - low) / (high - low)
-        return _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
-
-    def down(self, alpha: float) -> float:
-        low, high = map(log10, self.y)
-        return _HEIGHT - _BOTTOM - (log10(alpha) - low) / (high - low) * (_HEIGHT - _TOP - _BOTTOM)
-
-
-def _axes(scale: _Scale, axis: Axis) -> Iterator[str]:
-    bottom = _HEIGHT - _BOTTOM
-    for power in range(ceil(log10(scale.y[0]) - 1e-9), floor(log10(scale.y[1]) + 1e-9) + 1):
-        y = scale.down(10.0**power)
-        yield f'<path class="grid" d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}"/>'
-        yield f'<text class="end" x="{_LEFT - 8}" y="{y + 4:.1f}">{_power_text(power)}</text>'
-    for power in range(ceil(log10(scale.x[0]) - 1e-9), floor(log10(scale.x[1]) + 1e-9) + 1):
-        x = scale.across(10.0**power)
-        yield f'<path class="grid" d="M{x:.1f} {bottom}v6"/>'
-        yield f'<text class="middle" x="{x:.1f}" y="{bottom + 20}">{_power_text(power)}</text>'
-    yield f'<path class="axis" d="M{_LEFT} {_TOP}V{bottom}H{_WIDTH - _RIGHT}"/>'
-    name = "n, rows in the table" if axis is Axis.ROWS else "epsilon"
-    yield f'<text class="middle" x="{(_LEFT + _WIDTH - _RIGHT) / 2:.0f}" y="{_HEIGHT - 8}">{name}</text>'
-    yield f'<text x="4" y="{_TOP - 14}">bound, in rows</text>'
-
-
-def _vacuous(numbers: Numbers, axis: Axis, scale: _Scale) -> str:
-    """The line on which a bound equals n, above which it says nothing."""
-    ends = scale.x if axis is Axis.ROWS else (float(numbers.rows),) * 2
-    points = list(zip(scale.x, ends, strict=True))
-    return (
-        f'<path class="vacuous" d="{_path(points, scale)}"><title>above this line a bound says nothing</title></path>'
+def chart(numbers: Numbers, axis: Axis, *, is_pure: bool) -> dict[str, Any]:
+    """Bounds along an axis, with every crossing marked."""
+    curves = {way.value: theory.curve(way, numbers, axis, is_pure=is_pure) for way in Way}
+    ends = [value for value, _ in next(iter(curves.values()))]
+    return way_curves(
+        curves,
+        overtakings=[
+            Overtaking(
+                at=each.at,
+                alpha=each.alpha,
+                words=f"{value_text(axis, each.at)}: {each.after.value} overtakes {each.before.value}",
+            )
+            for each in theory.crossings(numbers, axis, is_pure=is_pure)
+        ],
+        all_rows=[(end, end if axis is Axis.ROWS else float(numbers.rows)) for end in (min(ends), max(ends))],
+        axis="n, rows in the table" if axis is Axis.ROWS else "epsilon",
     )
-
-
-def _line(number: int, curve: Sequence[tuple[float, float]], scale: _Scale) -> str:
-    return f'<path class="way way-{number}" d="{_path(curve, scale)}"/>'
-
-
-def _path(curve: Sequence[tuple[float, float]], scale: _Scale) -> str:
-    """The curve as far as it lies in the picture, cut off where it leaves it."""
-    low, high = scale.y
-    steps = []
-    is_inside = False
-    for (x1, y1), (x2, y2) in pairwise(curve):
-        cut = [_cut((x1, y1), (x2, y2), edge) for edge in (low, high) if min(y1, y2) < edge < max(y1, y2)]
-        inner = sorted(
-            [point for point in ((x1, y1), (x2, y2), *cut) if low * (1 - 1e-9) <= point[1] <= high * (1 + 1e-9)]
-        )
-        if len(inner) < 2:
-            is_inside = False
-            continue
-        places = [f"{scale.across(x):.1f} {scale.down(y):.1f}" for x, y in (inner[0], inner[-1])]
-        steps.append(f"L{places[1]}" if is_inside else f"M{places[0]}L{places[1]}")
-        is_inside = inner[-1] == (x2, y2)
-    return "".join(steps)
-
-
-def _cut(one: tuple[float, float], other: tuple[float, float], edge: float) -> tuple[float, float]:
-    """Where a straight line in logarithms meets a height."""
-    share = (log10(edge) - log10(one[1])) / (log10(other[1]) - log10(one[1]))
-    return float(10 ** (log10(one[0]) + share * (log10(other[0]) - log10(one[0])))), edge
-
-
-def _mark(crossing: Crossing, scale: _Scale) -> str:
-    if not scale.y[0] <= crossing.alpha <= scale.y[1]:
-        return ""
-    said = f"{value_text(crossing.axis, crossing.at)}: {crossing.after.value} overtakes {crossing.before.value}"
-    x, y = scale.across(crossing.at), scale.down(crossing.alpha)
-    return f'<circle class="crossing" cx="{x:.1f}" cy="{y:.1f}" r="5"><title>{escape(said)}</title></circle>'
-
-
-def _legend() -> Iterator[str]:
-    for number, way in enumerate(Way, start=1):
-        x, y = (4 if number % 2 else _WIDTH // 2), 14 + 20 * ((number - 1) // 2)
-        yield f'<path class="way way-{number}" d="M{x} {y}h26"/><text x="{x + 32}" y="{y + 4}">{way.value}</text>'
-
-
-def _power_text(power: int) -> str:
-    if -3 <= power <= 3:
-        return f"{10.0**power:g}"
-    if power in (4, 5, 6):
-        return f"{10**power:,}"
-    return f'10<tspan dy="-5" font-size="10">{power}</tspan>'
 
 
 # The document
 
-#: The charts' colours in a file of their own, light and dark.
-_STYLE = (
-    ".paper{fill:#fff}text{fill:#20262e;font:14px sans-serif}.end{text-anchor:end}.middle{text-anchor:middle}"
-    "path{fill:none}.grid{stroke:#dcd9d0}.axis,.vacuous{stroke:#5a6470}.vacuous{stroke-dasharray:2 4}"
-    ".way{stroke-width:2.25}.way-1{stroke:#17605b}.way-2{stroke:#a3611a;stroke-dasharray:8 3}"
-    ".way-3{stroke:#6c7fb8;stroke-dasharray:2 2}.way-4{stroke:#b0568a;stroke-dasharray:9 3 2 3}"
-    ".crossing{fill:#fff;stroke:#20262e;stroke-width:1.5}"
-    "@media(prefers-color-scheme:dark){.paper{fill:#14181c}text{fill:#dfe4e8}.grid{stroke:#333b43}"
-    ".axis,.vacuous{stroke:#9aa6b0}.way-1{stroke:#7ccac1}.way-2{stroke:#e0a35c}.crossing{fill:#14181c;stroke:#dfe4e8}}"
-)
+_AREA = re.compile(r"\bclip(\d+)\b")
+#: The charts in files of their own: on paper, in a font that the library that draws them brings along.
+_LOOK = {
+    "background": "white",
+    "font": "Liberation Sans",
+    "axis": {"titleFontWeight": 400, "gridColor": "#dcd9d0"},
+    "legend": {"orient": "top", "columns": 2, "labelLimit": 400},
+    "point": {"color": "#20262e"},
+    "range": {"category": ["#17605b", "#a3611a", "#6c7fb8", "#b0568a"]},
+}
 
 
 def documents(numbers: Numbers, *, command: str) -> dict[str, str]:
@@ -347,15 +231,27 @@ def documents(numbers: Numbers, *, command: str) -> dict[str, str]:
     Args:
         command: that makes them, which the page names.
     """
+    import vl_convert  # large, and no page needs it
+
     charts = {
-        _chart_name(numbers, axis, table["kind"]): chart(
-            numbers, axis, is_pure=table["kind"] == KINDS[True], style=_STYLE
+        _chart_name(numbers, axis, table["kind"]): _numbered_from_one(
+            vl_convert.vegalite_to_svg(
+                chart(numbers, axis, is_pure=table["kind"] == KINDS[True]) | {"width": 480},
+                config=_LOOK,
+                allowed_base_urls=[],
+            )
         )
         for axis in Axis
         for table in tables(numbers)
     }
     page = "\n".join([*_heading(numbers, command), *_bound_tables(numbers), *_overtaking(numbers)])
     return {f"{_name(numbers)}.md": page + "\n", **{name: drawn + "\n" for name, drawn in charts.items()}}
+
+
+def _numbered_from_one(svg: str) -> str:
+    """A chart whose areas do not depend on the charts before it: the library numbers them through all it draws."""
+    before = min(int(number) for number in _AREA.findall(svg)) - 1
+    return _AREA.sub(lambda found: f"clip{int(found[1]) - before}", svg)
 
 
 def _heading(numbers: Numbers, command: str) -> Iterator[str]:
