@@ -28,10 +28,10 @@ from releases.models import (
     Organisation,
     Release,
     ReleaseState,
+    SavedWorkload,
     Session,
     Survey,
     Upload,
-    Workload,
     WorkloadVersion,
 )
 from releases.models.role_rules import may_administer, may_review, may_upload
@@ -67,9 +67,9 @@ def get_upload_for(request: HttpRequest, upload_id: uuid.UUID) -> Upload:
     return _get_visible(Upload.objects.visible_to(request.user).select_related("dataset"), upload_id)
 
 
-def get_workload_for(request: HttpRequest, workload_id: uuid.UUID) -> Workload:
+def get_workload_for(request: HttpRequest, workload_id: uuid.UUID) -> SavedWorkload:
     """A workload one owns or shares a group with."""
-    visible = Workload.objects.visible_to(request.user).select_related("owner", "group")
+    visible = SavedWorkload.objects.visible_to(request.user).select_related("owner", "group")
     return get_object_or_404(visible, pk=workload_id)
 
 
@@ -77,7 +77,7 @@ def workload_of_release(request: HttpRequest, release: Release) -> WorkloadVersi
     """The saved workload that a release was taken from, for those who may see it."""
     if release.workload_version_id is None:
         return None
-    visible = Workload.objects.visible_to(request.user)
+    visible = SavedWorkload.objects.visible_to(request.user)
     named = WorkloadVersion.objects.filter(pk=release.workload_version_id, workload__in=visible)
     return named.select_related("workload").defer("questions", "columns").first()
 

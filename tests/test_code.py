@@ -211,3 +211,17 @@ def test_a_template_asks_only_whether_to_show_a_thing():
     """Else its page's dataclass decides. The numbers may fall, and never rise."""
     found = {str(path.relative_to(ROOT / "templates")): len(COMPARES.findall(path.read_text())) for path in TEMPLATES}
     assert {name: number for name, number in found.items() if number} == COMPARISONS
+
+
+#: Names that Django asks for.
+_GIVEN_BY_DJANGO = {"Meta", "Command", "Migration"}
+
+
+def test_no_two_public_classes_have_one_name():
+    places: dict[str, list[str]] = {}
+    for path in (ROOT / "releases").rglob("*.py"):
+        for found in ast.walk(ast.parse(path.read_text())):
+            if isinstance(found, ast.ClassDef) and not found.name.startswith("_"):
+                places.setdefault(found.name, []).append(str(path.relative_to(ROOT)))
+    doubled = {name: files for name, files in places.items() if len(files) > 1 and name not in _GIVEN_BY_DJANGO}
+    assert not doubled

@@ -38,7 +38,7 @@ def answer_of_release(request: HttpRequest, release: Release, *, is_own: bool = 
     }
 
 
-def answer_of_dataset(dataset: Dataset, row: reports.Standing | None = None) -> dict[str, Any]:
+def answer_of_dataset(dataset: Dataset, row: reports.BudgetBalance | None = None) -> dict[str, Any]:
     budget = dataset.budget
     if row is None and budget is not None:
         (row,) = reports.standings([budget])
@@ -89,7 +89,7 @@ def _cost(release: Release) -> dict[str, str] | None:
     return None if entry is None else reports.charge_amounts(entry)
 
 
-def _budget(row: reports.Standing) -> dict[str, Any]:
+def _budget(row: reports.BudgetBalance) -> dict[str, Any]:
     budget = row.budget
     used, reserved, _ = row.sums
     return {

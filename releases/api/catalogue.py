@@ -10,7 +10,7 @@ from ninja import Query, Router
 from releases.display.paging import PaginatorByKey
 from releases.publication.archive import download_names
 from releases.publication.receipt import spent
-from releases.views.public.catalogue import Listed, found_in_catalogue, listed
+from releases.views.public.catalogue import CatalogueEntry, found_in_catalogue, listed
 from releases.views.results.citation import address_of
 
 #: Public releases in one page of the catalogue.
@@ -35,7 +35,7 @@ def show_catalogue(request: HttpRequest, q: str = "", page: Annotated[int, Query
     }
 
 
-def _catalogued(request: HttpRequest, each: Listed) -> dict[str, Any]:
+def _catalogued(request: HttpRequest, each: CatalogueEntry) -> dict[str, Any]:
     release: Any = each.release
     address = address_of(request, release)
     bound = {part: getattr(release, f"bound_{part}") for part in ("alpha", "beta", "says", "proof")}

@@ -19,7 +19,7 @@ from releases.models import Audience, Session
 from releases.permissions import get_dataset_for, get_own_session_for, get_session_for, signed_in
 from releases.planning import comparison
 from releases.services.known_answers import KnownAnswer
-from releases.services.session_questions import Known, Offer
+from releases.services.session_questions import FreeAnswer, Offer
 from releases.views.sessions.sessions import transcript
 
 router = Router()
@@ -94,7 +94,7 @@ def ask_session(request: HttpRequest, release_id: uuid.UUID, asked: QuestionIn) 
         anyway=asked.anyway,
         agreed=asked.agreed,
     )
-    if isinstance(answered, Known):
+    if isinstance(answered, FreeAnswer):
         return _known(answered.answer)
     if isinstance(answered, Offer):
         return {"half_width": answered.price.half_width, "answered": "not yet", "takes": _share(answered.price.parts)}

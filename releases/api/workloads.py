@@ -11,10 +11,11 @@ from django.http import HttpRequest
 from ninja import Router, Schema, Status
 
 from releases import services
+from releases.api.datasets import GroupIn
 from releases.api.paging import newest
 from releases.api.releases import PlanIn, choose, with_plans
 from releases.engine.errors import InvalidInput
-from releases.models import Release, ReleaseState, Workload, WorkloadVersion
+from releases.models import Release, ReleaseState, SavedWorkload, WorkloadVersion
 from releases.permissions import get_dataset_for, get_own_release_for, get_workload_for, own_group, signed_in
 
 router = Router()
@@ -38,10 +39,6 @@ class VersionIn(Schema):
     release: uuid.UUID
 
 
-class GroupIn(Schema):
-    group: str | None
-
-
 class UseIn(PlanIn):
     """A dataset, its columns for those of the workload that are called otherwise there, and the release's plan."""
 
@@ -53,7 +50,7 @@ class UseIn(PlanIn):
 @router.get("/workloads")
 def list_workloads(request: HttpRequest, before: datetime | None = None) -> Any:
     """The newest workloads that one owns or shares, at most 100; those made before a time, for the next part."""
-    found = newest(Workload.objects.for_list(request.user), by="created_at", before=before)
+    found = newest(SavedWorkload.objects.for_list(request.user), by="created_at", before=before)
     return [{**_named(each), "version": each.newest} for each in found]  # type: ignore[attr-defined]
 
 
@@ -165,7 +162,7 @@ def fit_workload(request: HttpRequest, workload_id: uuid.UUID, dataset_id: uuid.
     ]
 
 
-def _version(workload: Workload, number: int | None) -> WorkloadVersion:
+def _version(workload: SavedWorkload, number: int | None) -> WorkloadVersion:
     """The version of a number; the newest where none is given.
 
     Raises:
@@ -189,7 +186,7 @@ def _columns(text: str) -> dict[str, str]:
     return read
 
 
-def _named(workload: Workload) -> dict[str, Any]:
+def _named(workload: SavedWorkload) -> dict[str, Any]:
     return {
         "id": str(workload.pk),
         "name": workload.name,
@@ -200,7 +197,7 @@ def _named(workload: Workload) -> dict[str, Any]:
     }
 
 
-def _workload(workload: Workload, version: WorkloadVersion) -> dict[str, Any]:
+def _workload(workload: SavedWorkload, version: WorkloadVersion) -> dict[str, Any]:
     return {
         **_named(workload),
         "version": version.number,

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.benchmarks.adult import Adult
-from releases.benchmarks.tables import Row
+from releases.benchmarks.tables import BenchRow
 from releases.engine.accounting.conversions import largest_rho
 from releases.engine.noise.discrete import discrete_gaussian, discrete_laplace
 from releases.engine.noise.randomness import StreamRandomness
@@ -32,22 +32,22 @@ ROUNDS = 7
 DELTA = Fraction(1, 10**9)
 
 
-def rows(adult: Adult) -> Iterator[Row]:
+def rows(adult: Adult) -> Iterator[BenchRow]:
     """One row for each mechanism and epsilon; a row that says so where mbi is not installed."""
     if find_spec("mbi") is None:
-        yield Row(cells=("mbi is not installed", *[""] * 9))
+        yield BenchRow(cells=("mbi is not installed", *[""] * 9))
         return
     for epsilon in EPSILONS:
         yield _row(adult, f"mbi, all marginals, {STEPS:,} steps", epsilon, DELTA, all_marginals)
     yield _row(adult, f"mbi, MWEM+PGM, {ROUNDS} rounds of {STEPS:,} steps", Fraction(1), Fraction(0), mwem)
 
 
-def _row(adult: Adult, name: str, epsilon: Fraction, delta: Fraction, make: Any) -> Row:
+def _row(adult: Adult, name: str, epsilon: Fraction, delta: Fraction, make: Any) -> BenchRow:
     start = time.process_time()
     cells = make(adult, epsilon)
     taken = time.process_time() - start
     error = f"{adult.error(cells):.4f}"
-    return Row(cells=(name, f"{float(epsilon):g}", f"{float(delta):g}", "", "", error, "", "", f"{taken:.1f}", ""))
+    return BenchRow(cells=(name, f"{float(epsilon):g}", f"{float(delta):g}", "", "", error, "", "", f"{taken:.1f}", ""))
 
 
 def all_marginals(adult: Adult, epsilon: Fraction) -> NDArray[np.float64]:

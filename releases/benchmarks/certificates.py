@@ -13,7 +13,7 @@ import numpy as np
 
 from releases.benchmarks.adult import NAME as ADULT
 from releases.benchmarks.adult import Adult, cells_of
-from releases.benchmarks.tables import Row, Table, not_there
+from releases.benchmarks.tables import BenchRow, BenchTable, not_there
 from releases.engine.bounds.distance import PublishedRows, distance
 from releases.engine.domain.privacy import ApproxDP, PureDP
 from releases.engine.estimation.components import exact_answers
@@ -37,13 +37,13 @@ MECHANISMS = ("gaussian-queries", "residual-queries", FIT)
 MOST = 1.15
 
 
-def tables(folder: Path, *, seeds: Sequence[int] = SEEDS) -> Iterator[Table]:
+def tables(folder: Path, *, seeds: Sequence[int] = SEEDS) -> Iterator[BenchTable]:
     adult = Adult.read(folder)
     if adult is None:
         yield not_there(TITLE, f"{folder.name}/{ADULT}.csv")
         return
     rows = [_row(adult, name, share, seeds) for name in MECHANISMS for share in SHARES]
-    yield Table(
+    yield BenchTable(
         title=TITLE,
         says=f"All 35 three-way marginals of adult_reduced, 48,842 rows, one added or removed; epsilon {EPSILON} and "
         f"delta 10^-9 for the release and its certificate together, 95% confidence, mean over {len(seeds)} seeds. The "
@@ -69,7 +69,7 @@ def tables(folder: Path, *, seeds: Sequence[int] = SEEDS) -> Iterator[Table]:
     )
 
 
-def _row(adult: Adult, name: str, share: Fraction, seeds: Sequence[int]) -> Row:
+def _row(adult: Adult, name: str, share: Fraction, seeds: Sequence[int]) -> BenchRow:
     asked = all_marginals(adult.schema.universe, 3)
     # No rows are made of tables that may each count rows of their own.
     options = {OWN_ROWS.name: "same"} if OWN_ROWS in mechanism(name).options else {}
@@ -81,7 +81,7 @@ def _row(adult: Adult, name: str, share: Fraction, seeds: Sequence[int]) -> Row:
     most = float(certificate.means[0].added) / int(adult.counts.counts.sum())
     # That a count is at least so far away is below what is certified of the rows where nothing follows.
     closer = sum(each[1] < each[3] for each in found)
-    return Row(
+    return BenchRow(
         cells=(
             name,
             f"{float(share):g}",

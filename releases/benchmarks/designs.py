@@ -14,7 +14,7 @@ import numpy as np
 from scipy.stats import binom
 
 from releases.benchmarks.adult import Adult, cells_of
-from releases.benchmarks.tables import Row, Table, not_there
+from releases.benchmarks.tables import BenchRow, BenchTable, not_there
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP
 from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import Plan, mechanism
@@ -38,7 +38,7 @@ MIXED: list[dict[str, Any]] = [{"prefix": "c0"}, {"marginals": 2}, {"count": {"c
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class DesignsComparison:
     """One comparison.
 
     Attributes:
@@ -64,7 +64,7 @@ class Question:
 
 
 QUESTIONS = (
-    Question(
+    DesignsComparison(
         title="21 pairs of 7 columns",
         sizes=ADULT_REDUCED,
         queries=[{"marginals": 2}],
@@ -72,17 +72,17 @@ QUESTIONS = (
         share=0.80,
         is_run=True,
     ),
-    Question(
+    DesignsComparison(
         title="35 triples of 7 columns",
         sizes=ADULT_REDUCED,
         queries=[{"marginals": 3}],
         name="residual-queries",
         share=0.74,
     ),
-    Question(
+    DesignsComparison(
         title="78 pairs of 13 columns", sizes=ADULT13, queries=[{"marginals": 2}], name="residual-queries", share=0.85
     ),
-    Question(
+    DesignsComparison(
         title="cumulative counts over 1,000 bins",
         sizes=(1000,),
         queries=[{"prefix": "c0"}],
@@ -90,7 +90,7 @@ QUESTIONS = (
         share=0.11,
         is_run=True,
     ),
-    Question(
+    DesignsComparison(
         title="the same, pure",
         sizes=(1000,),
         queries=[{"prefix": "c0"}],
@@ -100,7 +100,7 @@ QUESTIONS = (
         share=0.05,
         is_run=True,
     ),
-    Question(
+    DesignsComparison(
         title="21 pairs of 7 columns, made to agree",
         sizes=ADULT_REDUCED,
         queries=[{"marginals": 2}],
@@ -108,14 +108,14 @@ QUESTIONS = (
         share=0.95,
         is_run=True,
     ),
-    Question(
+    DesignsComparison(
         title="35 triples of 7 columns, made to agree",
         sizes=ADULT_REDUCED,
         queries=[{"marginals": 3}],
         name="gaussian-queries",
         share=0.90,
     ),
-    Question(
+    DesignsComparison(
         title="the same, pure",
         sizes=ADULT_REDUCED,
         queries=[{"marginals": 3}],
@@ -125,7 +125,7 @@ QUESTIONS = (
         share=0.83,
         is_run=True,
     ),
-    Question(
+    DesignsComparison(
         title="cumulative counts over 1,000 bins, pure, made to agree",
         sizes=(1000,),
         queries=[{"prefix": "c0"}],
@@ -134,7 +134,7 @@ QUESTIONS = (
         budget=_PURE,
         share=0.80,
     ),
-    Question(
+    DesignsComparison(
         title="cumulative counts of one of 4 columns, their 6 pairs and a count, pure, made to agree",
         sizes=_MIXED,
         queries=MIXED,
@@ -144,7 +144,7 @@ QUESTIONS = (
         share=0.60,
         is_run=True,
     ),
-    Question(
+    DesignsComparison(
         title="the same, approximate",
         sizes=_MIXED,
         queries=MIXED,
@@ -153,7 +153,7 @@ QUESTIONS = (
         share=0.95,
         is_run=True,
     ),
-    Question(
+    DesignsComparison(
         title="10 counts that one person can be in",
         sizes=(2,) * 10,
         queries=[{"count": {f"c{i}": ["v1"]}} for i in range(10)],
@@ -171,7 +171,7 @@ SEEDS = range(5)
 _SURVEY, _BAND = ("age", "family", "region", "ethnicity", "education", "gender", "insurance"), 5
 
 
-def tables(folder: Path, *, runs: int = RUNS) -> Iterator[Table]:
+def tables(folder: Path, *, runs: int = RUNS) -> Iterator[BenchTable]:
     """
     Args:
         folder: of the tables of Adult and the health survey.
@@ -181,8 +181,8 @@ def tables(folder: Path, *, runs: int = RUNS) -> Iterator[Table]:
     yield on_real_tables(folder)
 
 
-def by_design(runs: int) -> Table:
-    return Table(
+def by_design(runs: int) -> BenchTable:
+    return BenchTable(
         title="Answers by design",
         says=f"Half width of all answers at once, {1 - float(BETA):.0%}, epsilon 1, delta 1e-9 or none, a row "
         "added or removed, beside noise on each answer or the same noise not made to agree. Covered: of "
@@ -193,13 +193,13 @@ def by_design(runs: int) -> Table:
     )
 
 
-def on_real_tables(folder: Path) -> Table:
+def on_real_tables(folder: Path) -> BenchTable:
     title = "Answers that are made to agree"
     adult, survey = Adult.read(folder), health_survey(folder)
     if adult is None or survey is None:
         return not_there(title, f"{folder.name}/ with adult_reduced.csv and health_insurance.csv")
     named = (("Adult", adult), ("Health survey", survey))
-    return Table(
+    return BenchTable(
         title=title,
         says="All 35 three-way marginals of 7 columns, epsilon 1, delta 1e-9 or none, a row added or removed, all "
         "options at their defaults, beside the same noise left as it is (`agree`: no). Distance: the mean over the "
@@ -230,7 +230,7 @@ def health_survey(folder: Path) -> Adult | None:
     return Adult(schema=schema, counts=Histogram(universe=schema.universe, counts=cells_of(schema, codes)))
 
 
-def _on(title: str, table: Adult, name: str) -> Row:
+def _on(title: str, table: Adult, name: str) -> BenchRow:
     budget = _PURE if name == "laplace-queries" else _APPROXIMATE
     workload = Workload.from_json({"version": 1, "queries": [{"marginals": 3}]}, table.schema.universe)
     truth = workload.answer(table.counts.marginal)
@@ -248,7 +248,7 @@ def _on(title: str, table: Adult, name: str) -> Row:
         distances.append(float(np.mean(errors)) / 2 / len(truth) / rows)
         taken = taken or (time.process_time() - start) / len(SEEDS)
     share = distances[0] / distances[1]
-    return Row(
+    return BenchRow(
         cells=(
             title,
             f"{rows:,}",
@@ -262,7 +262,7 @@ def _on(title: str, table: Adult, name: str) -> Row:
     )
 
 
-def plan_of(question: Question, name: str, options: Mapping[str, Any] | None = None) -> AnswersPlan:
+def plan_of(question: DesignsComparison, name: str, options: Mapping[str, Any] | None = None) -> AnswersPlan:
     columns = [
         {"name": f"c{i}", "type": "categorical", "categories": [f"v{j}" for j in range(size)], "outside": "v0"}
         for i, size in enumerate(question.sizes)
@@ -274,7 +274,7 @@ def plan_of(question: Question, name: str, options: Mapping[str, Any] | None = N
     return plan
 
 
-def _row(question: Question, runs: int) -> Row:
+def _row(question: DesignsComparison, runs: int) -> BenchRow:
     start = time.process_time()
     plan = plan_of(question, question.name)
     taken = time.process_time() - start
@@ -284,7 +284,7 @@ def _row(question: Question, runs: int) -> Row:
     share = plan.bound.alpha / beside.bound.alpha
     kept = covered(plan, runs) if question.is_run else None
     is_met = (question.share is None or share <= question.share) and (kept is None or kept >= fewest_covered(runs))
-    return Row(
+    return BenchRow(
         cells=(
             question.title,
             question.name,

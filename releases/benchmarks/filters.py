@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from releases.benchmarks.tables import Row, Table
+from releases.benchmarks.tables import BenchRow, BenchTable
 from releases.engine.accounting.accountant import Price, price
 from releases.engine.accounting.conversions import largest_rho
 from releases.engine.accounting.events import GaussianEvent, PureEvent
@@ -28,7 +28,7 @@ AFTER = {4: (2, 0.077), 10: (3, 0.766)}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class PricedRelease:
     """One release: its size, whether its noise is Laplace noise, and its price."""
 
     size: Fraction
@@ -36,17 +36,17 @@ class Asked:
     price: Price
 
 
-def tables() -> Iterator[Table]:
+def tables() -> Iterator[BenchTable]:
     yield accepted_totals()
     yield room_for_noise()
 
 
-def accepted_totals(*, sequences: int = SEQUENCES, length: int = LENGTH) -> Table:
+def accepted_totals(*, sequences: int = SEQUENCES, length: int = LENGTH) -> BenchTable:
     """The sizes of what each rule accepts of the same sequences, on average."""
     rows = []
     for epsilon in BUDGETS:
         asked = [_sequence(number, length) for number in range(sequences)]
-        rules: dict[str, Callable[[list[Asked]], list[Asked]]] = {
+        rules: dict[str, Callable[[list[PricedRelease]], list[PricedRelease]]] = {
             "plain addition, all of delta": partial(_accepted, caps=_caps(epsilon, policy=Policy.APPROX)),
             "before": partial(_accepted, caps=_caps(epsilon, is_before=True)),
             "mixture": partial(_accepted, caps=_caps(epsilon)),
@@ -55,8 +55,10 @@ def accepted_totals(*, sequences: int = SEQUENCES, length: int = LENGTH) -> Tabl
         totals = {name: [float(sum(one.size for one in rule(each))) for each in asked] for name, rule in rules.items()}
         for name, found in totals.items():
             is_met = float(np.mean(found)) >= float(np.mean(totals["before"])) if name == "mixture" else None
-            rows.append(Row(cells=(name, f"{epsilon}", f"{np.mean(found):.2f}", f"{min(found):.2f}"), is_met=is_met))
-    return Table(
+            rows.append(
+                BenchRow(cells=(name, f"{epsilon}", f"{np.mean(found):.2f}", f"{min(found):.2f}"), is_met=is_met)
+            )
+    return BenchTable(
         title="What a budget lets in",
         says=f"{sequences} sequences of {length} releases, Laplace or Gaussian by a coin, of epsilon 0.05 to 1; delta "
         "10^-6 in all and 10^-9 for each Gaussian one. A release that does not fit is left out. The offline figure "
@@ -66,7 +68,7 @@ def accepted_totals(*, sequences: int = SEQUENCES, length: int = LENGTH) -> Tabl
     )
 
 
-def room_for_noise() -> Table:
+def room_for_noise() -> BenchTable:
     """How much rho fits, alone and after Laplace releases."""
     rows = []
     for epsilon in BUDGETS:
@@ -76,8 +78,8 @@ def room_for_noise() -> Table:
             spent = one.times(number)
             before, now = (remaining(spent, _caps(epsilon, is_before=old)).rho / 10**12 for old in (True, False))
             cells = (f"after {number} Laplace of 1", f"{epsilon}", f"{before:.4f}", f"{now:.4f}", f"{target:.4f}")
-            rows.append(Row(cells=cells, is_met=now >= target))
-    return Table(
+            rows.append(BenchRow(cells=cells, is_met=now >= target))
+    return BenchTable(
         title="Room for Gaussian noise",
         says="The largest rho of one more release with noise alone, under the rule of before and the mixture.",
         heads=("what was spent", "budget", "before", "mixture", "target"),
@@ -89,21 +91,23 @@ def _caps(epsilon: int, *, policy: Policy = Policy.ZCDP, is_before: bool = False
     return Caps.of(policy, epsilon=Fraction(epsilon), delta=DELTA, is_before=is_before)
 
 
-def _sequence(number: int, length: int) -> list[Asked]:
+def _sequence(number: int, length: int) -> list[PricedRelease]:
     rng = StreamRandomness(f"sequence {number}".encode())
     coins, sizes = uniform_below(2, length, rng), 1 + uniform_below(20, length, rng)
     return [_asked(int(size), is_pure=bool(coin)) for coin, size in zip(coins, sizes, strict=True)]
 
 
-def _asked(twentieths: int, *, is_pure: bool) -> Asked:
+def _asked(twentieths: int, *, is_pure: bool) -> PricedRelease:
     size = Fraction(twentieths, 20)
     if is_pure:
-        return Asked(size=size, is_pure=True, price=price([PureEvent(epsilon=size)], delta=Fraction(0)))
+        return PricedRelease(size=size, is_pure=True, price=price([PureEvent(epsilon=size)], delta=Fraction(0)))
     rho = largest_rho(epsilon=size, delta=OWN_DELTA)
-    return Asked(size=size, is_pure=False, price=price([GaussianEvent(noise_variance=1 / (2 * rho))], delta=OWN_DELTA))
+    return PricedRelease(
+        size=size, is_pure=False, price=price([GaussianEvent(noise_variance=1 / (2 * rho))], delta=OWN_DELTA)
+    )
 
 
-def _accepted(asked: list[Asked], *, caps: Caps) -> list[Asked]:
+def _accepted(asked: list[PricedRelease], *, caps: Caps) -> list[PricedRelease]:
     spent, kept = Totals(), []
     for each in asked:
         if admits(spent, each.price, caps):
@@ -112,7 +116,7 @@ def _accepted(asked: list[Asked], *, caps: Caps) -> list[Asked]:
     return kept
 
 
-def _offline(asked: list[Asked], *, epsilon: float) -> list[Asked]:
+def _offline(asked: list[PricedRelease], *, epsilon: float) -> list[PricedRelease]:
     """The same by composing all that was kept exactly: losses of randomized response and of normal noise."""
     from dp_accounting.pld import common, privacy_loss_distribution
 

@@ -12,7 +12,7 @@ from statistics import fmean
 import numpy as np
 
 from releases.benchmarks.adult import Adult, cells_of
-from releases.benchmarks.tables import Row, Table, not_there
+from releases.benchmarks.tables import BenchRow, BenchTable, not_there
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP
 from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
 from releases.engine.noise.randomness import StreamRandomness
@@ -28,7 +28,7 @@ _DELTA = Fraction(1, 10**9)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Goal:
+class FitGoal:
     """What one mechanism is to reach.
 
     Attributes:
@@ -60,7 +60,7 @@ class Goal:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Released:
+class FitOutcome:
     """What one release reached.
 
     Attributes:
@@ -74,16 +74,16 @@ class Released:
 
 
 GOALS = (
-    Goal(mechanism="marginal-fit", epsilon=Fraction(1, 10), delta=_DELTA, error=0.096, peer="0.106 SWIFT, 35 s"),
-    Goal(mechanism="marginal-fit", epsilon=Fraction(1), delta=_DELTA, error=0.0225, peer="0.0275 SWIFT, 66 s"),
-    Goal(mechanism="marginal-fit", epsilon=Fraction(10), delta=_DELTA, error=0.0060, peer="0.0102 clipped, 2 s"),
-    Goal(mechanism="pmw", epsilon=Fraction(1), delta=Fraction(0), error=0.034, peer="0.0343 MWEM+PGM, 144 s"),
+    FitGoal(mechanism="marginal-fit", epsilon=Fraction(1, 10), delta=_DELTA, error=0.096, peer="0.106 SWIFT, 35 s"),
+    FitGoal(mechanism="marginal-fit", epsilon=Fraction(1), delta=_DELTA, error=0.0225, peer="0.0275 SWIFT, 66 s"),
+    FitGoal(mechanism="marginal-fit", epsilon=Fraction(10), delta=_DELTA, error=0.0060, peer="0.0102 clipped, 2 s"),
+    FitGoal(mechanism="pmw", epsilon=Fraction(1), delta=Fraction(0), error=0.034, peer="0.0343 MWEM+PGM, 144 s"),
 )
 
 
 def tables(
-    folder: Path, *, seeds: Sequence[int] = SEEDS, beside: Callable[[Adult], Iterator[Row]] | None = None
-) -> Iterator[Table]:
+    folder: Path, *, seeds: Sequence[int] = SEEDS, beside: Callable[[Adult], Iterator[BenchRow]] | None = None
+) -> Iterator[BenchTable]:
     """
     Args:
         folder: of the table's files.
@@ -93,13 +93,15 @@ def tables(
     title = "Synthetic rows of Adult"
     adult = Adult.read(folder)
     if adult is None:
-        yield Table(title=title, says=f"{folder.name}/ does not hold adult_reduced.csv.", heads=("mechanism",), rows=[])
+        yield BenchTable(
+            title=title, says=f"{folder.name}/ does not hold adult_reduced.csv.", heads=("mechanism",), rows=[]
+        )
         return
     known = mechanisms()
     for name in {goal.mechanism: None for goal in GOALS}:
         if name not in known:
             yield not_there(title, name)
-    yield Table(
+    yield BenchTable(
         title=title,
         says="Mean total-variation distance over all 35 three-way marginals of adult_reduced (336,000 cells, 48,842 "
         f"rows), each normalised; one row added or removed; delta 10^-9 or 0; over {len(seeds)} seeds. Seconds are of "
@@ -115,7 +117,7 @@ def tables(
     yield _adaptive(adult, seeds)
 
 
-def _adaptive(adult: Adult, seeds: Sequence[int]) -> Table:
+def _adaptive(adult: Adult, seeds: Sequence[int]) -> BenchTable:
     """Whether measuring what is worst wins over a design fixed beforehand, where epsilon is small."""
     rows = []
     for epsilon in SMALL_EPSILONS:
@@ -123,12 +125,12 @@ def _adaptive(adult: Adult, seeds: Sequence[int]) -> Table:
             fmean(
                 released(adult, goal.plan(adult), seed=seed).rows_error
                 for seed in seeds
-                for goal in [Goal(mechanism=name, epsilon=epsilon, delta=_DELTA, error=1.0, peer="")]
+                for goal in [FitGoal(mechanism=name, epsilon=epsilon, delta=_DELTA, error=1.0, peer="")]
             )
             for name in ("marginal-fit", "pmw")
         ]
-        rows.append(Row(cells=(f"{float(epsilon):g}", *(f"{each:.4f}" for each in errors))))
-    return Table(
+        rows.append(BenchRow(cells=(f"{float(epsilon):g}", *(f"{each:.4f}" for each in errors))))
+    return BenchTable(
         title="Choosing what to measure, at small epsilon",
         says="The same error, of rows: tables fixed beforehand against tables chosen round by round, both with "
         f"Gaussian noise and the same fit; delta 10^-9; over {len(seeds)} seeds. A choice costs budget and leaves "
@@ -138,15 +140,15 @@ def _adaptive(adult: Adult, seeds: Sequence[int]) -> Table:
     )
 
 
-def _reached(adult: Adult, goal: Goal, seeds: Sequence[int]) -> Row:
+def _reached(adult: Adult, goal: FitGoal, seeds: Sequence[int]) -> BenchRow:
     plan = goal.plan(adult)
     if plan.infeasible:
-        return Row(cells=(goal.mechanism, *_budget(goal), *[""] * 6, plan.infeasible), is_met=False)
+        return BenchRow(cells=(goal.mechanism, *_budget(goal), *[""] * 6, plan.infeasible), is_met=False)
     released(adult, plan, seed=-1)  # compiles
     runs = [released(adult, plan, seed=seed) for seed in seeds]
     rows, fits = fmean(run.rows_error for run in runs), fmean(run.fit_error for run in runs)
     taken = fmean(run.seconds for run in runs)
-    return Row(
+    return BenchRow(
         cells=(
             goal.mechanism,
             *_budget(goal),
@@ -162,11 +164,11 @@ def _reached(adult: Adult, goal: Goal, seeds: Sequence[int]) -> Row:
     )
 
 
-def _budget(goal: Goal) -> tuple[str, str]:
+def _budget(goal: FitGoal) -> tuple[str, str]:
     return f"{float(goal.epsilon):g}", f"{float(goal.delta):g}"
 
 
-def released(adult: Adult, plan: Plan, *, seed: int) -> Released:
+def released(adult: Adult, plan: Plan, *, seed: int) -> FitOutcome:
     """One whole release, with the noise of that seed."""
     start = time.process_time()
     made = run_release(plan, adult.counts, rng=StreamRandomness(f"adult {seed}".encode()))
@@ -175,7 +177,7 @@ def released(adult: Adult, plan: Plan, *, seed: int) -> Released:
     assert made.result.distribution is not None
     universe = adult.schema.universe
     rows = cells_of(adult.schema, np.stack([made.records.columns[name].astype(np.int64) for name in universe.names]))
-    return Released(
+    return FitOutcome(
         rows_error=adult.error(rows),
         fit_error=adult.error(made.result.distribution.marginal(universe.names)),
         seconds=taken,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.benchmarks.tables import Row, Table, shown_seconds
+from releases.benchmarks.tables import BenchRow, BenchTable, shown_seconds
 from releases.engine.estimation.marginals import MarginalTree
 
 #: A round is to take at most so many times a pass.
@@ -22,8 +22,8 @@ SHAPES = ((4,) * 10, (16, 7, 15, 5, 2, 2, 10, 3), (10,) * 7, (9, 16, 7, 6, 5, 2,
 _LARGE, _MAX_MEGABYTES = 50_000_000, 4096
 
 
-def tables(shapes: Sequence[tuple[int, ...]] = SHAPES) -> Iterator[Table]:
-    yield Table(
+def tables(shapes: Sequence[tuple[int, ...]] = SHAPES) -> Iterator[BenchTable]:
+    yield BenchTable(
         title="Rounds of multiplicative weights",
         says="Pick the three-way marginal that is answered worst, scale the cells by it, answer all marginals again; "
         "against one pass `w *= f; w.sum()` of numpy over the same array. Targets: at most 12 "
@@ -33,7 +33,7 @@ def tables(shapes: Sequence[tuple[int, ...]] = SHAPES) -> Iterator[Table]:
     )
 
 
-def _measured(shape: tuple[int, ...]) -> Row:
+def _measured(shape: tuple[int, ...]) -> BenchRow:
     sets = list(itertools.combinations(range(len(shape)), 3))
     tree = MarginalTree(shape, sets)
     weights = _uneven(math.prod(shape)).reshape(shape)
@@ -55,7 +55,7 @@ def _measured(shape: tuple[int, ...]) -> Row:
     taken, base = _best(one_round), _best(one_pass)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     gc.collect()
-    return Row(
+    return BenchRow(
         cells=(
             " x ".join(map(str, shape)),
             f"{weights.size:,}",

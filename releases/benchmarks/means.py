@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.benchmarks.tables import Row, Table
+from releases.benchmarks.tables import BenchRow, BenchTable
 from releases.engine.accounting.calibration import zcdp_budget
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP
 from releases.engine.domain.schema import Schema
@@ -45,7 +45,7 @@ Read = Callable[[Mapping[str, str]], str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class MeansComparison:
     """One comparison.
 
     Attributes:
@@ -79,28 +79,28 @@ def _band_of_seven(line: Mapping[str, str]) -> str:
 _AGE, _HOURS = ("age", _code("age", plus=17)), ("hours", _code("hours-per-week", plus=1))
 _PLACE = tuple((name, _text(name)) for name in ("region", "education", "gender"))
 QUESTIONS = (
-    Question(
+    MeansComparison(
         title="Adult: weekly hours by race and age in ten bands",
         file="adult.csv",
         of=_HOURS,
         edges=(1, 99),
         by=(("race", _text("race")), ("band", _band_of_seven)),
     ),
-    Question(
+    MeansComparison(
         title="Adult: age by work class and relationship",
         file="adult.csv",
         of=_AGE,
         edges=(17, 90),
         by=(("class", _text("workclass")), ("relationship", _text("relationship"))),
     ),
-    Question(
+    MeansComparison(
         title="Health survey: age by region, education and gender",
         file="health_insurance.csv",
         of=("years", _code("age")),
         edges=(18, 64),
         by=_PLACE,
     ),
-    Question(
+    MeansComparison(
         title="Health survey: family size by region, education and gender",
         file="health_insurance.csv",
         of=("family", _code("family")),
@@ -110,7 +110,7 @@ QUESTIONS = (
 )
 
 
-def tables(folder: Path, *, runs: int = RUNS) -> Iterator[Table]:
+def tables(folder: Path, *, runs: int = RUNS) -> Iterator[BenchTable]:
     """
     Args:
         folder: of the files.
@@ -120,9 +120,9 @@ def tables(folder: Path, *, runs: int = RUNS) -> Iterator[Table]:
     missing = sorted({each.file for each in QUESTIONS if not (folder / each.file).exists()})
     if missing:
         says = f"{folder.name}/ does not hold {' and '.join(missing)}."
-        yield Table(title=title, says=says, heads=("question",), rows=[])
+        yield BenchTable(title=title, says=says, heads=("question",), rows=[])
         return
-    yield Table(
+    yield BenchTable(
         title=title,
         says=f"Mean squared error over the groups that have rows, {runs:,} releases, epsilon 1, delta 1e-9 or none, a "
         "row added or removed, all options at their defaults. Beside it: a noisy sum about the middle of the range "
@@ -134,12 +134,12 @@ def tables(folder: Path, *, runs: int = RUNS) -> Iterator[Table]:
             "question", "groups", "mechanism", "ours", "not drawn", "middle and count", "sum and count", "share",
             "target", "covered",
         ),
-        rows=[_row(Asked.read(each, folder), name, runs) for each in QUESTIONS for name in _BUDGETS],
+        rows=[_row(MeansQuestion.read(each, folder), name, runs) for each in QUESTIONS for name in _BUDGETS],
     )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class MeansQuestion:
     """A question about its table.
 
     Attributes:
@@ -148,7 +148,7 @@ class Asked:
         sums, sizes: of each group, exactly.
     """
 
-    question: Question
+    question: MeansComparison
     schema: Schema
     rows: Rows
     counts: Remembered
@@ -156,7 +156,7 @@ class Asked:
     sizes: NDArray[np.int64]
 
     @staticmethod
-    def read(question: Question, folder: Path) -> Asked:
+    def read(question: MeansComparison, folder: Path) -> MeansQuestion:
         with (folder / question.file).open(newline="") as file:
             lines = list(csv.DictReader(file))
         name, number = question.of
@@ -177,7 +177,9 @@ class Asked:
         sizes = np.bincount(group, minlength=int(np.prod(shape))).astype(np.int64)
         sums = np.zeros_like(sizes)
         np.add.at(sums, group, codes[name])
-        return Asked(question=question, schema=schema, rows=rows, counts=Remembered(rows), sums=sums, sizes=sizes)
+        return MeansQuestion(
+            question=question, schema=schema, rows=rows, counts=Remembered(rows), sums=sums, sizes=sizes
+        )
 
     @property
     def has_rows(self) -> NDArray[np.bool_]:
@@ -199,7 +201,7 @@ class Asked:
 class _Errors:
     """Mean squared errors, one a release."""
 
-    asked: Asked
+    asked: MeansQuestion
     squares: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, way: str, means: NDArray[np.float64]) -> None:
@@ -210,7 +212,7 @@ class _Errors:
         return float(np.mean(self.squares[way]))
 
 
-def _row(asked: Asked, name: str, runs: int) -> Row:
+def _row(asked: MeansQuestion, name: str, runs: int) -> BenchRow:
     plan, rng, errors, kept = asked.plan(name), OperatingSystemRandomness(), _Errors(asked=asked), 0
     low, high = asked.question.edges
     for _ in range(runs):
@@ -224,7 +226,7 @@ def _row(asked: Asked, name: str, runs: int) -> Row:
             errors.add(way, float(middle) + _sum_and_count(asked, name, middle=middle, moved=moved, rng=rng))
     nearer = min(errors.mean("middle"), errors.mean("sum"))
     share, fewest = errors.mean("ours") / nearer, runs * (1 - BETA) - 5 * float(runs * BETA * (1 - BETA)) ** 0.5
-    return Row(
+    return BenchRow(
         cells=(
             asked.question.title,
             f"{int(asked.has_rows.sum())}",
@@ -238,7 +240,9 @@ def _row(asked: Asked, name: str, runs: int) -> Row:
     )
 
 
-def _sum_and_count(asked: Asked, name: str, *, middle: Fraction, moved: int, rng: Randomness) -> NDArray[np.float64]:
+def _sum_and_count(
+    asked: MeansQuestion, name: str, *, middle: Fraction, moved: int, rng: Randomness
+) -> NDArray[np.float64]:
     """What each group's mean is above `middle`, by a noisy sum above it, in halves of a unit, and a noisy count.
 
     Args:

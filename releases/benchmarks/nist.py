@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from releases.benchmarks import nist_mst
 from releases.benchmarks.nist_columns import ALL, AREA, DEMOGRAPHIC, MISSING, NUMBERS, SIMPLE, schema
 from releases.benchmarks.nist_score import Columns, Score, score
-from releases.benchmarks.tables import Row, Table
+from releases.benchmarks.tables import BenchRow, BenchTable
 from releases.engine.domain.privacy import ApproxDP
 from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
@@ -41,7 +41,7 @@ MAX_SECONDS = 60
 
 
 @dataclass(frozen=True, kw_only=True)
-class Goal:
+class NistGoal:
     """What the rows are to reach.
 
     Attributes:
@@ -79,12 +79,12 @@ class Peer:
 
 
 GOALS = (
-    Goal(features=SIMPLE, epsilon=Fraction(1), least=905),
-    Goal(features=SIMPLE, epsilon=Fraction(10), least=955),
-    Goal(features=DEMOGRAPHIC, epsilon=Fraction(1)),
-    Goal(features=DEMOGRAPHIC, epsilon=Fraction(10)),
-    Goal(features=ALL, epsilon=Fraction(1), seconds=MAX_SECONDS),
-    Goal(features=ALL, epsilon=Fraction(10), seconds=MAX_SECONDS),
+    NistGoal(features=SIMPLE, epsilon=Fraction(1), least=905),
+    NistGoal(features=SIMPLE, epsilon=Fraction(10), least=955),
+    NistGoal(features=DEMOGRAPHIC, epsilon=Fraction(1)),
+    NistGoal(features=DEMOGRAPHIC, epsilon=Fraction(10)),
+    NistGoal(features=ALL, epsilon=Fraction(1), seconds=MAX_SECONDS),
+    NistGoal(features=ALL, epsilon=Fraction(10), seconds=MAX_SECONDS),
 )
 #: Of the archive of deidentified files (https://github.com/usnistgov/privacy_collaborative_research_cycle) and of the
 #: sample reports of SDNist. Those of 21 features are scores of the archived files by `nist_score`, which comes within
@@ -106,7 +106,7 @@ PEERS = (
 )
 
 
-def tables(folder: Path, *, seeds: Sequence[int] = SEEDS, goals: Sequence[Goal] = GOALS) -> Iterator[Table]:
+def tables(folder: Path, *, seeds: Sequence[int] = SEEDS, goals: Sequence[NistGoal] = GOALS) -> Iterator[BenchTable]:
     """
     Args:
         folder: of the table's file.
@@ -115,10 +115,10 @@ def tables(folder: Path, *, seeds: Sequence[int] = SEEDS, goals: Sequence[Goal] 
     """
     path = folder / f"{NAME}.csv"
     if not path.exists():
-        yield Table(title=TITLE, says=f"{folder.name}/ does not hold {path.name}.", heads=("features",), rows=[])
+        yield BenchTable(title=TITLE, says=f"{folder.name}/ does not hold {path.name}.", heads=("features",), rows=[])
         return
     true = read(path)
-    yield Table(
+    yield BenchTable(
         title=TITLE,
         says=f"NIST's k-marginal score (1000 is best) of {NAME}, {len(true[AREA]):,} people, and the mean "
         "total-variation distance over all pairs of columns. One row added or removed, delta 1e-5, all options at "
@@ -152,7 +152,7 @@ def read(path: Path) -> Columns:
     }
 
 
-def _beside_mst(true: Columns, goal: Goal) -> Row:
+def _beside_mst(true: Columns, goal: NistGoal) -> BenchRow:
     """MST, estimated by mbi, of the same bins: one seed."""
     declared = schema(list(goal.features)).universe
     codes, taken = nist_mst.rows(
@@ -165,10 +165,10 @@ def _beside_mst(true: Columns, goal: Goal) -> Row:
     found = score(true, as_values(codes), goal.features)
     epsilon, shown = f"{float(goal.epsilon):g}", f"{found.k_marginal:.0f}"
     number = str(len(goal.features))
-    return Row(cells=(number, "MST (mbi)", epsilon, shown, "", "", f"{found.pairs:.4f}", f"{taken:.0f}", ""))
+    return BenchRow(cells=(number, "MST (mbi)", epsilon, shown, "", "", f"{found.pairs:.4f}", f"{taken:.0f}", ""))
 
 
-def _others(true: Columns, features: Sequence[str]) -> Iterator[Row]:
+def _others(true: Columns, features: Sequence[str]) -> Iterator[BenchRow]:
     """What nothing made of these bins can pass, and other tools."""
     number, best = len(features), score(true, through_bins(true), features)
     yield _beside(number, "the true rows through these bins", "none", f"{best.k_marginal:.0f}", best.pairs)
@@ -178,12 +178,12 @@ def _others(true: Columns, features: Sequence[str]) -> Iterator[Row]:
             yield _beside(peer.features or number, peer.name, peer.epsilon, shown, peer.pairs)
 
 
-def _beside(number: int, name: str, epsilon: str, shown: str, pairs: float | None) -> Row:
+def _beside(number: int, name: str, epsilon: str, shown: str, pairs: float | None) -> BenchRow:
     distance = "" if pairs is None else f"{pairs:.3f}"
-    return Row(cells=(str(number), name, epsilon, shown, "", "", distance, "", ""))
+    return BenchRow(cells=(str(number), name, epsilon, shown, "", "", distance, "", ""))
 
 
-def _reached(true: Columns, goal: Goal, seeds: Sequence[int]) -> Row:
+def _reached(true: Columns, goal: NistGoal, seeds: Sequence[int]) -> BenchRow:
     found, taken = list[Score](), []
     for seed in seeds:
         start = time.process_time()
@@ -191,7 +191,7 @@ def _reached(true: Columns, goal: Goal, seeds: Sequence[int]) -> Row:
         taken.append(time.process_time() - start)
         found.append(score(true, made, goal.features))
     mean = fmean(each.k_marginal for each in found)
-    return Row(
+    return BenchRow(
         cells=(
             str(len(goal.features)),
             "dpweb",
@@ -207,7 +207,7 @@ def _reached(true: Columns, goal: Goal, seeds: Sequence[int]) -> Row:
     )
 
 
-def released(true: Columns, goal: Goal, seed: int) -> Columns:
+def released(true: Columns, goal: NistGoal, seed: int) -> Columns:
     """Synthetic rows with the noise of that seed."""
     declared = schema(list(goal.features))
     plan = mechanism("mixture-fit").plan(

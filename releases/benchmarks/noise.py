@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.benchmarks.tables import Row, Table, seconds, shown_seconds
+from releases.benchmarks.tables import BenchRow, BenchTable, seconds, shown_seconds
 from releases.engine.noise.discrete import discrete_gaussian, discrete_laplace
 from releases.engine.noise.randomness import OperatingSystemRandomness, StreamRandomness, uniform_below
 from releases.engine.noise.selection import exponential_mechanism, permute_and_flip, report_noisy_max
@@ -26,13 +26,13 @@ CANDIDATES = 100_000
 TARGETS = {("Laplace", 10): 40, ("Gaussian", 10): 100}
 
 
-def tables() -> Iterator[Table]:
+def tables() -> Iterator[BenchTable]:
     yield beside_opendp()
     yield selection_times()
     yield ten_million_cells()
 
 
-def beside_opendp() -> Table:
+def beside_opendp() -> BenchTable:
     """Noise on a million counts of zero, by both."""
     rows = []
     for law, ours_of, theirs_of in (
@@ -43,7 +43,7 @@ def beside_opendp() -> Table:
             ours = seconds(partial(ours_of, scale), repeats=5)
             rows.append(_row(law, scale, ours, _theirs(theirs_of, scale)))
     peer = "" if find_spec("opendp") else " OpenDP is not installed, so nothing is compared."
-    return Table(
+    return BenchTable(
         title="Noise",
         says=f"{DRAWS:,} draws. OpenDP's time includes passing lists in and out, under a tenth of it. Targets: 40 "
         f"times as fast for Laplace noise of scale 10, 100 times for Gaussian noise of sigma 10.{peer}",
@@ -52,10 +52,10 @@ def beside_opendp() -> Table:
     )
 
 
-def _row(law: str, scale: int, ours: float, theirs: float | None) -> Row:
+def _row(law: str, scale: int, ours: float, theirs: float | None) -> BenchRow:
     target = TARGETS.get((law, scale))
     ratio = None if theirs is None else theirs / ours
-    return Row(
+    return BenchRow(
         cells=(
             f"discrete {law}, {scale}",
             shown_seconds(ours),
@@ -112,7 +112,7 @@ def profiles(candidates: int) -> dict[str, NDArray[np.int64]]:
     }
 
 
-def selection_times(*, candidates: int = CANDIDATES, repeats: int = 9) -> Table:
+def selection_times(*, candidates: int = CANDIDATES, repeats: int = 9) -> BenchTable:
     """Our selections on each profile; they take turns in a shuffled order, so that other load falls on all of them."""
     shapes = list(profiles(candidates).items())
     turns = StreamRandomness(b"turns")
@@ -127,8 +127,8 @@ def selection_times(*, candidates: int = CANDIDATES, repeats: int = 9) -> Table:
                 taken[shape].append(time.process_time() - start)
         medians = [median(times) for times in taken.values()]
         times = tuple(shown_seconds(each) for each in medians)
-        rows.append(Row(cells=(choose.__name__, *times, f"{max(medians) / min(medians):.2f}")))
-    return Table(
+        rows.append(BenchRow(cells=(choose.__name__, *times, f"{max(medians) / min(medians):.2f}")))
+    return BenchTable(
         title="Choices",
         says=f"One choice among {candidates:,}, by what the scores look like. A time that tells the scores is a leak; "
         "in the libraries we know it varies a hundredfold.",
@@ -137,7 +137,7 @@ def selection_times(*, candidates: int = CANDIDATES, repeats: int = 9) -> Table:
     )
 
 
-def ten_million_cells() -> Table:
+def ten_million_cells() -> BenchTable:
     """Time and memory of noise on 10**7 cells."""
     taken = seconds(lambda: discrete_laplace(scale=Fraction(10), size=10**7, rng=RNG), repeats=1)
     tracemalloc.start()
@@ -145,9 +145,9 @@ def ten_million_cells() -> Table:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     beside = (peak - cells.nbytes) / 1e6
-    return Table(
+    return BenchTable(
         title="Noise on 10,000,000 cells",
         says="Memory is what is used at the peak beside the 80 MB returned.",
         heads=("law and scale", "time", "memory beside"),
-        rows=[Row(cells=("discrete Laplace, 10", shown_seconds(taken), f"{beside:.1f} MB"), is_met=beside < 10)],
+        rows=[BenchRow(cells=("discrete Laplace, 10", shown_seconds(taken), f"{beside:.1f} MB"), is_met=beside < 10)],
     )

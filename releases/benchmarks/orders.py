@@ -14,7 +14,7 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.benchmarks.tables import Row, Table
+from releases.benchmarks.tables import BenchRow, BenchTable
 from releases.engine.domain.privacy import ApproxDP
 from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import mechanism
@@ -31,7 +31,7 @@ Columns = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class OrderRule:
     """How the last column follows from others.
 
     Attributes:
@@ -50,9 +50,11 @@ def _sum_of(number: int) -> Callable[[Columns], Columns]:
 
 
 RULES = (
-    *(Rule(title=f"the sum of {n} columns, mod {LEVELS}", order=n + 1, of=_sum_of(n)) for n in (2, 3, 4)),
-    Rule(title="the median of 5 columns", order=6, of=lambda columns: np.median(columns[:5], axis=0).astype(np.int64)),
-    Rule(
+    *(OrderRule(title=f"the sum of {n} columns, mod {LEVELS}", order=n + 1, of=_sum_of(n)) for n in (2, 3, 4)),
+    OrderRule(
+        title="the median of 5 columns", order=6, of=lambda columns: np.median(columns[:5], axis=0).astype(np.int64)
+    ),
+    OrderRule(
         title="one of 2 columns, by the sum of 2 others",
         order=5,
         of=lambda columns: np.where((columns[0] + columns[1]) % LEVELS == 0, columns[2], columns[3]),
@@ -62,9 +64,9 @@ RULES = (
 _WAYS = (("mixture-fit", 3), ("marginal-fit", 3), ("marginal-fit", None))
 
 
-def tables() -> Iterator[Table]:
+def tables() -> Iterator[BenchTable]:
     schema = _schema()
-    yield Table(
+    yield BenchTable(
         title="What fits of low order cannot see",
         says=f"{PEOPLE:,} invented rows of {COLUMNS} columns with {LEVELS} levels; the last column follows a rule. Of "
         "the synthetic rows, the share in which the rule holds: in the table it is 1, by guessing about "
@@ -81,13 +83,13 @@ def _head(name: str, order: int | None) -> str:
     return f"{name}, {'all triples' if order else 'that marginal'}"
 
 
-def _row(schema: Schema, rule: Rule) -> Row:
+def _row(schema: Schema, rule: OrderRule) -> BenchRow:
     table = _people(schema, rule)
     kept = [fmean(_share_kept(table, schema, rule, name, order, seed) for seed in SEEDS) for name, order in _WAYS]
-    return Row(cells=(rule.title, str(rule.order), *(f"{each:.2f}" for each in kept)))
+    return BenchRow(cells=(rule.title, str(rule.order), *(f"{each:.2f}" for each in kept)))
 
 
-def _share_kept(table: Rows, schema: Schema, rule: Rule, name: str, order: int | None, seed: int) -> float:
+def _share_kept(table: Rows, schema: Schema, rule: OrderRule, name: str, order: int | None, seed: int) -> float:
     """Of the synthetic rows those in which the last column is what the rule says."""
     names = schema.universe.names
     query = {"marginals": order} if order else {"marginal": [*names[: rule.order - 1], names[-1]]}
@@ -107,7 +109,7 @@ def _schema() -> Schema:
     return Schema.from_json({"version": 1, "neighbours": "add_remove", "columns": columns})
 
 
-def _people(schema: Schema, rule: Rule) -> Rows:
+def _people(schema: Schema, rule: OrderRule) -> Rows:
     others = uniform_below(LEVELS, (COLUMNS - 1, PEOPLE), StreamRandomness(b"people of rules"))
     return Rows(
         universe=schema.universe, columns=dict(zip(schema.universe.names, [*others, rule.of(others)], strict=True))

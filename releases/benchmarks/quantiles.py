@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from releases.benchmarks.tables import Row, Table
+from releases.benchmarks.tables import BenchRow, BenchTable
 from releases.engine.domain.privacy import PureDP
 from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import Plan, mechanism
@@ -54,7 +54,7 @@ Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class QuantilesComparison:
     """One comparison.
 
     Attributes:
@@ -91,9 +91,11 @@ def _age(line: Mapping[str, str]) -> int:
     return int(line["age"])
 
 
-def _of(file: str, number: Callable[[Mapping[str, str]], int | None], *edges: int) -> Callable[..., Question]:
-    def question(title: str, at: tuple[Fraction, ...], by: str = "") -> Question:
-        return Question(title=title, file=file, number=number, edges=(edges[0], edges[1]), at=at, by=by)
+def _of(
+    file: str, number: Callable[[Mapping[str, str]], int | None], *edges: int
+) -> Callable[..., QuantilesComparison]:
+    def question(title: str, at: tuple[Fraction, ...], by: str = "") -> QuantilesComparison:
+        return QuantilesComparison(title=title, file=file, number=number, edges=(edges[0], edges[1]), at=at, by=by)
 
     return question
 
@@ -109,7 +111,7 @@ QUESTIONS = (
 )
 
 
-def tables(folder: Path, *, runs: int = RUNS) -> Iterator[Table]:
+def tables(folder: Path, *, runs: int = RUNS) -> Iterator[BenchTable]:
     """
     Args:
         folder: of the files; of those that are not there nothing is asked.
@@ -119,9 +121,9 @@ def tables(folder: Path, *, runs: int = RUNS) -> Iterator[Table]:
     there = [each for each in QUESTIONS if (folder / each.file).exists()]
     if not there:
         files = " or ".join(sorted({each.file for each in QUESTIONS}))
-        yield Table(title=title, says=f"{folder.name}/ does not hold {files}.", heads=("question",), rows=[])
+        yield BenchTable(title=title, says=f"{folder.name}/ does not hold {files}.", heads=("question",), rows=[])
         return
-    yield Table(
+    yield BenchTable(
         title=title,
         says=f"{runs:,} releases of counted-quantile, epsilon 1, a row added or removed, all options at their "
         "defaults, beside exponential mechanisms on ranks that share epsilon: recursive (Kaplan, Schnapp and Stemmer "
@@ -135,12 +137,12 @@ def tables(folder: Path, *, runs: int = RUNS) -> Iterator[Table]:
             "question", "groups", "rows off: ours", "recursive", "one by one", "unit off: ours", "recursive",
             "one by one", "width", "covered",
         ),
-        rows=[_row(Asked.read(each, folder), runs) for each in there],
+        rows=[_row(QuantilesQuestion.read(each, folder), runs) for each in there],
     )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class QuantilesQuestion:
     """A question about its table.
 
     Attributes:
@@ -148,13 +150,13 @@ class Asked:
         groups: the values of each group, in order.
     """
 
-    question: Question
+    question: QuantilesComparison
     schema: Schema
     counts: Remembered
     groups: tuple[Numbers, ...]
 
     @staticmethod
-    def read(question: Question, folder: Path) -> Asked:
+    def read(question: QuantilesComparison, folder: Path) -> QuantilesQuestion:
         with (folder / question.file).open(newline="") as file:
             said = [(question.number(line), line.get(question.by, "")) for line in csv.DictReader(file)]
         lines = [(number, text) for number, text in said if number is not None]
@@ -169,7 +171,7 @@ class Asked:
         schema = Schema.from_json({"version": 1, "columns": columns, "neighbours": "add_remove"})
         groups = tuple(np.sort(values[codes == code]) for code in range(len(categories)))
         counts = Remembered(Rows(universe=schema.universe, columns=table))
-        return Asked(question=question, schema=schema, counts=counts, groups=groups)
+        return QuantilesQuestion(question=question, schema=schema, counts=counts, groups=groups)
 
     def plan(self) -> Plan:
         at = [str(float(share)) for share in self.question.at]
@@ -190,7 +192,7 @@ class Asked:
 class _Errors:
     """Errors in rows and in the column's unit, of all values given."""
 
-    asked: Asked
+    asked: QuantilesQuestion
     rows: dict[str, list[float]] = field(default_factory=dict)
     units: dict[str, list[float]] = field(default_factory=dict)
 
@@ -204,7 +206,7 @@ class _Errors:
         return [float(np.mean(errors[way])) for way in ("ours", "recursive", "one by one")]
 
 
-def _row(asked: Asked, runs: int) -> Row:
+def _row(asked: QuantilesQuestion, runs: int) -> BenchRow:
     plan, rng, errors, at = asked.plan(), OperatingSystemRandomness(), _Errors(asked=asked), asked.question.at
     kept, widths = 0, []
     for run in range(runs):
@@ -222,7 +224,7 @@ def _row(asked: Asked, runs: int) -> Row:
         kept += inside
     rows, units = errors.mean(errors.rows), errors.mean(errors.units)
     fewest = int(binom.ppf(_FALSE_ALARM, runs, float(1 - BETA)))
-    return Row(
+    return BenchRow(
         cells=(
             asked.question.title,
             f"{len(asked.groups)}",
@@ -235,12 +237,12 @@ def _row(asked: Asked, runs: int) -> Row:
     )
 
 
-def _one_by_one(ordered: Numbers, question: Question, rng: Randomness) -> list[int]:
+def _one_by_one(ordered: Numbers, question: QuantilesComparison, rng: Randomness) -> list[int]:
     each = _EPSILON / len(question.at)
     return [_drawn(ordered, question.edges, share, epsilon=each, rng=rng) for share in question.at]
 
 
-def _recursive(ordered: Numbers, question: Question, rng: Randomness) -> list[int]:
+def _recursive(ordered: Numbers, question: QuantilesComparison, rng: Randomness) -> list[int]:
     each = _EPSILON / ceil(log2(len(question.at) + 1))
 
     def between(rows: Numbers, edges: tuple[int, int], at: tuple[Fraction, ...]) -> list[int]:

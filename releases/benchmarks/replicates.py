@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.benchmarks.tables import Row, Table
+from releases.benchmarks.tables import BenchRow, BenchTable
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import Infeasible
@@ -28,7 +28,7 @@ from releases.engine.mechanisms.base import Plan, mechanism
 from releases.engine.noise.randomness import Randomness, StreamRandomness, uniform_below
 from releases.engine.replicates.combine import interval_of
 from releases.engine.replicates.draw import DrawnCounts, draw_replicates
-from releases.engine.replicates.validity import LEAST_COVERED, TABLES, Kind, rows_to_noise
+from releases.engine.replicates.validity import LEAST_COVERED, TABLES, StatisticOfRows, rows_to_noise
 from releases.engine.run import rows_to_make
 from releases.engine.workload.parsing import read_question
 
@@ -98,7 +98,7 @@ REAL = (
 )
 
 
-def tables(folder: Path, *, runs: int = TABLES) -> Iterator[Table]:
+def tables(folder: Path, *, runs: int = TABLES) -> Iterator[BenchTable]:
     """
     Args:
         folder: of the files.
@@ -108,9 +108,9 @@ def tables(folder: Path, *, runs: int = TABLES) -> Iterator[Table]:
     missing = sorted({each.file for each in REAL if not (folder / each.file).exists()})
     if missing:
         says = f"{folder.name}/ does not hold {' and '.join(missing)}."
-        yield Table(title=title, says=says, heads=("table",), rows=[])
+        yield BenchTable(title=title, says=says, heads=("table",), rows=[])
         return
-    yield Table(
+    yield BenchTable(
         title=title,
         says=f"{runs:,} simulated tables of each real one, a row added or removed, delta 1e-9 under Gaussian noise. "
         f"A fit is asked about all tables of {_ASKED} columns; of so few cells it measures the table of all. "
@@ -125,7 +125,7 @@ def tables(folder: Path, *, runs: int = TABLES) -> Iterator[Table]:
             for name in ("laplace-histogram", "gaussian-histogram", *_FITS)
             for real in REAL
             for epsilon in (_FITTED_EPSILONS if name in _FITS else EPSILONS)
-            for row in _rows(Population.read(real, folder), name, epsilon, runs)
+            for row in _rows(PopulationTable.read(real, folder), name, epsilon, runs)
         ],
     )
 
@@ -144,13 +144,13 @@ class Statistics:
         deviations: of each, were the rows a sample of the population; 0 where that is not worked out.
     """
 
-    kinds: tuple[Kind, ...]
+    kinds: tuple[StatisticOfRows, ...]
     values: Floats
     deviations: Floats
 
 
 @dataclass(frozen=True, kw_only=True)
-class Population:
+class PopulationTable:
     """A real table in the place of a population.
 
     Attributes:
@@ -164,7 +164,7 @@ class Population:
     middles: Mapping[str, Floats]
 
     @staticmethod
-    def read(real: Real, folder: Path) -> Population:
+    def read(real: Real, folder: Path) -> PopulationTable:
         with (folder / real.file).open(newline="") as file:
             lines = list(csv.DictReader(file))
         columns: list[dict[str, object]] = []
@@ -183,7 +183,7 @@ class Population:
         shape = schema.universe.shape
         flat = np.ravel_multi_index(tuple(codes[name] for name in schema.universe.names), shape)
         counts = np.bincount(flat, minlength=schema.universe.size).astype(np.int64).reshape(shape)
-        return Population(title=real.title, schema=schema, counts=counts, middles=middles)
+        return PopulationTable(title=real.title, schema=schema, counts=counts, middles=middles)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -216,19 +216,19 @@ class Population:
         """Everything that is worked out, from the counts of a table."""
         rows = float(counts.sum())
         shares = counts / rows
-        found: list[tuple[Kind, float, float]] = []
+        found: list[tuple[StatisticOfRows, float, float]] = []
         for name in self.names:
             law = self._over(shares, name)
-            found += [(Kind.SHARE, share, sqrt(share * (1 - share) / rows)) for share in law.tolist()]
+            found += [(StatisticOfRows.SHARE, share, sqrt(share * (1 - share) / rows)) for share in law.tolist()]
             if (middles := self.middles.get(name)) is not None:
                 mean = float(law @ middles)
-                found.append((Kind.MEAN, mean, sqrt(float(law @ (middles - mean) ** 2) / rows)))
+                found.append((StatisticOfRows.MEAN, mean, sqrt(float(law @ (middles - mean) ** 2) / rows)))
         groups = [name for name in self.names if name not in self.middles]
         for group in groups:
             for name in (each for each in self.names if each != group):
                 found += _differences(self._over(shares, group, name), rows)
         for name in self.middles:
-            found += [(Kind.SLOPE, slope, 0.0) for slope in self._slopes(shares, name)]
+            found += [(StatisticOfRows.SLOPE, slope, 0.0) for slope in self._slopes(shares, name)]
         kinds, values, deviations = zip(*found, strict=True)
         return Statistics(kinds=kinds, values=np.array(values), deviations=np.array(deviations))
 
@@ -254,13 +254,17 @@ class Population:
         return [float(each) for each in np.linalg.lstsq(weighted.T @ matrix, weighted.T @ wanted, rcond=None)[0][1:]]
 
 
-def _differences(pair: Floats, rows: float) -> list[tuple[Kind, float, float]]:
+def _differences(pair: Floats, rows: float) -> list[tuple[StatisticOfRows, float, float]]:
     """Of the first group from each other one, how much larger each share is; and its deviation in a sample."""
     sizes = pair.sum(axis=1)
     within = pair / np.maximum(sizes, 1e-12)[:, None]
     spread = within * (1 - within) / np.maximum(sizes * rows, 1.0)[:, None]
     return [
-        (Kind.DIFFERENCE, float(within[0, place] - within[group, place]), sqrt(spread[0, place] + spread[group, place]))
+        (
+            StatisticOfRows.DIFFERENCE,
+            float(within[0, place] - within[group, place]),
+            sqrt(spread[0, place] + spread[group, place]),
+        )
         for group in range(1, len(sizes))
         for place in range(pair.shape[1])
     ]
@@ -276,14 +280,14 @@ class Coverage:
         rows_to_noise: see `validity`.
     """
 
-    kinds: Sequence[Kind]
+    kinds: Sequence[StatisticOfRows]
     held: NDArray[np.int64]
     naive: NDArray[np.int64]
     runs: int
     rows_to_noise: float
 
 
-def coverage(population: Population, name: str, epsilon: Fraction, runs: int) -> Coverage:
+def coverage(population: PopulationTable, name: str, epsilon: Fraction, runs: int) -> Coverage:
     """Simulate tables, the same ones whenever it is called."""
     plan, truth = population.plan(name, epsilon), population.statistics(population.counts)
     held, naive = (np.zeros(len(truth.kinds), dtype=np.int64) for _ in range(2))
@@ -306,16 +310,16 @@ def coverage(population: Population, name: str, epsilon: Fraction, runs: int) ->
     )
 
 
-def _rows(population: Population, name: str, epsilon: Fraction, runs: int) -> Iterator[Row]:
+def _rows(population: PopulationTable, name: str, epsilon: Fraction, runs: int) -> Iterator[BenchRow]:
     found = coverage(population, name, epsilon, runs)
-    by_kind: dict[Kind, list[int]] = defaultdict(list)
+    by_kind: dict[StatisticOfRows, list[int]] = defaultdict(list)
     for place, kind in enumerate(found.kinds):
         by_kind[kind].append(place)
     for kind, places in by_kind.items():
         held = found.held[places]
         fewest, all_held = int(held.min()), float(held.mean()) / runs
-        naive = "" if kind is Kind.SLOPE else f"{int(found.naive[places].min())}"
-        yield Row(
+        naive = "" if kind is StatisticOfRows.SLOPE else f"{int(found.naive[places].min())}"
+        yield BenchRow(
             cells=(
                 population.title,
                 name,

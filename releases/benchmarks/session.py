@@ -13,14 +13,14 @@ import numpy as np
 
 from releases.benchmarks.adult import NAME as ADULT
 from releases.benchmarks.adult import Adult, cells_of
-from releases.benchmarks.tables import Row, Table, not_there, shown_seconds
+from releases.benchmarks.tables import BenchRow, BenchTable, not_there, shown_seconds
 from releases.engine.domain.privacy import ApproxDP, PureDP
 from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
 from releases.engine.mechanisms.base import mechanism, mechanisms
 from releases.engine.mechanisms.live.ways import LISTED, WAYS, plan_of_way
 from releases.engine.mechanisms.pmw.online import ExactCounts, OnlinePlan, queries_of
-from releases.engine.mechanisms.pmw.session import AnswerKind, Session, SessionOver
+from releases.engine.mechanisms.pmw.session import AnswerKind, SessionOver, SessionUnderWay
 from releases.engine.noise.randomness import OperatingSystemRandomness, StreamRandomness, uniform_below
 from releases.engine.tables.counts import Histogram
 from releases.engine.workload.queries import Count, Workload, all_marginals
@@ -40,7 +40,7 @@ MAX_SECONDS, MIN_FREE = 20.0, 0.5
 COUNTS, MOST_COLUMNS, LISTED_COLUMNS = 1_000, 3, 2
 
 
-def tables(folder: Path) -> Iterator[Table]:
+def tables(folder: Path) -> Iterator[BenchTable]:
     adult = Adult.read(folder)
     yield not_there(WAYS_TITLE, f"{folder.name}/{ADULT}.csv") if adult is None else _ways(adult)
     if NAME not in mechanisms():
@@ -49,7 +49,7 @@ def tables(folder: Path) -> Iterator[Table]:
     yield _asked()
 
 
-def _ways(adult: Adult) -> Table:
+def _ways(adult: Adult) -> BenchTable:
     """Each way that a session can take, and the one that is taken where none is chosen."""
     universe = adult.schema.universe
     families = chain.from_iterable(all_marginals(universe, number).families for number in range(1, LISTED_COLUMNS + 1))
@@ -59,7 +59,7 @@ def _ways(adult: Adult) -> Table:
         for name, listed in (("", None), *((way, None) for way in WAYS), ("", tables_of_two), (LISTED, tables_of_two)):
             budget = ApproxDP(epsilon=Fraction(1), delta=delta) if delta else PureDP(epsilon=Fraction(1))
             rows.append(_row(adult, name, listed, budget))
-    return Table(
+    return BenchTable(
         title=WAYS_TITLE,
         says=f"{COUNTS:,} counts of one to {MOST_COLUMNS} columns of seven of Adult, in each column one bin, or "
         f"neighbouring ones; 48,842 rows, {universe.size:,} cells, epsilon 1, one row added or removed, "
@@ -83,7 +83,7 @@ def _ways(adult: Adult) -> Table:
     )
 
 
-def _row(adult: Adult, name: str, listed: Workload | None, budget: PureDP | ApproxDP) -> Row:
+def _row(adult: Adult, name: str, listed: Workload | None, budget: PureDP | ApproxDP) -> BenchRow:
     options = {"questions": COUNTS, "population": 10_000}
     plan = plan_of_way(name, adult.schema, budget=budget, beta=Fraction(1, 20), options=options, listed=listed)
     assert isinstance(plan, OnlinePlan), plan.infeasible
@@ -104,7 +104,7 @@ def _row(adult: Adult, name: str, listed: Workload | None, budget: PureDP | Appr
     few = [error for each, error in errors.items() if len(each.query.attributes) <= LISTED_COLUMNS]
     more = [error for each, error in errors.items() if len(each.query.attributes) > LISTED_COLUMNS]
     way = plan.mechanism if name else f"{plan.mechanism}, by default{'' if listed is None else ' with a list'}"
-    return Row(
+    return BenchRow(
         cells=(
             way,
             "0" if isinstance(budget, PureDP) else f"{float(budget.delta):g}",
@@ -143,7 +143,7 @@ def _counts(universe: Universe) -> list[Count]:
     return list(found)
 
 
-def _asked() -> Table:
+def _asked() -> BenchTable:
     schema = _schema()
     workload = all_marginals(schema.universe, 3)
     options = {"questions": QUESTIONS, "population": PEOPLE}
@@ -166,13 +166,13 @@ def _asked() -> Table:
         taken.append(time.process_time() - start)
     free = sum(exchange.kind is AnswerKind.PUBLIC for exchange in session.exchanges)
     is_met = len(taken) == QUESTIONS and sum(taken) <= MAX_SECONDS and free >= MIN_FREE * QUESTIONS
-    return Table(
+    return BenchTable(
         title=TITLE,
         says=f"Cells of three-way marginals over {schema.universe.size:,} cells, {PEOPLE:,} rows, epsilon 1, delta "
         f"10^-9. Targets: {QUESTIONS:,} questions in {MAX_SECONDS:g} seconds, most of them free.",
         heads=("mechanism", "answered", "free", "paid", "seconds", "median question", "slowest"),
         rows=[
-            Row(
+            BenchRow(
                 cells=(
                     NAME,
                     f"{len(taken):,}",
@@ -188,7 +188,7 @@ def _asked() -> Table:
     )
 
 
-def _is_answered(session: Session, query: Count, truth: object, rng: OperatingSystemRandomness) -> bool:
+def _is_answered(session: SessionUnderWay, query: Count, truth: object, rng: OperatingSystemRandomness) -> bool:
     try:
         session.ask(query, truth, rng=rng)  # type: ignore[arg-type]
     except SessionOver:

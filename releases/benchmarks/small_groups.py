@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.benchmarks.tables import Row, Table
+from releases.benchmarks.tables import BenchRow, BenchTable
 from releases.engine.domain.privacy import ApproxDP
 from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import mechanism
@@ -77,7 +77,7 @@ QUESTIONS = (
 )
 
 
-def tables(folder: Path, *, runs: int = RUNS) -> Iterator[Table]:
+def tables(folder: Path, *, runs: int = RUNS) -> Iterator[BenchTable]:
     """
     Args:
         folder: of the files.
@@ -86,9 +86,9 @@ def tables(folder: Path, *, runs: int = RUNS) -> Iterator[Table]:
     title = "Means of small groups in synthetic rows"
     if missing := sorted({each.file for each in QUESTIONS if not (folder / each.file).exists()}):
         says = f"{folder.name}/ does not hold {' and '.join(missing)}."
-        yield Table(title=title, says=says, heads=("question",), rows=[])
+        yield BenchTable(title=title, says=says, heads=("question",), rows=[])
         return
-    yield Table(
+    yield BenchTable(
         title=title,
         says=f"Groups of {_SMALL[0]} to {_SMALL[1]} rows; {runs} releases of gaussian-histogram over the columns, "
         "epsilon 1, delta 1e-9, a row added or removed. The mean over groups of how far the mean of a group in the "
@@ -99,7 +99,7 @@ def tables(folder: Path, *, runs: int = RUNS) -> Iterator[Table]:
     )
 
 
-def _row(question: Question, folder: Path, runs: int) -> Row:
+def _row(question: Question, folder: Path, runs: int) -> BenchRow:
     name, plus = question.number
     with (folder / question.file).open(newline="") as file:
         lines = list(csv.DictReader(file))
@@ -140,7 +140,7 @@ def _row(question: Question, folder: Path, runs: int) -> Row:
         evenly.append(float(np.nanmean(np.abs(_means(_evenly(made, question), of_group, is_small) - truth))))
     far, before = float(np.mean(ours)), float(np.mean(evenly))
     cells = (question.title, f"{int(is_small.sum())}", f"{len(question.edges) - 1}", f"{far:.2f}", f"{before:.2f}")
-    return Row(cells=(*cells, f"{far / before:.2f}", "1"), is_met=far <= before)
+    return BenchRow(cells=(*cells, f"{far / before:.2f}", "1"), is_met=far <= before)
 
 
 def _means(numbers: NDArray[np.int64], groups: NDArray[np.int64], chosen: NDArray[np.bool_]) -> NDArray[np.float64]:

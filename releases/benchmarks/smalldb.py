@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from releases.benchmarks.adult import Adult
-from releases.benchmarks.tables import Row, Table, not_there
+from releases.benchmarks.tables import BenchRow, BenchTable, not_there
 from releases.engine.domain.privacy import PureDP
 from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import mechanism, mechanisms
@@ -33,7 +33,7 @@ SAMPLES = range(6)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Goal:
+class SmallDatabaseGoal:
     """One workload.
 
     Attributes:
@@ -52,25 +52,29 @@ class Goal:
 
 
 GOALS = (
-    Goal(title="all prefixes of 1,000 values", bins=(1_000,), query={"prefix": "c0"}, rows=50_000),
-    Goal(title="all prefixes of 100,000 values", bins=(100_000,), query={"prefix": "c0"}, rows=50_000, most_seconds=5),
-    Goal(
+    SmallDatabaseGoal(title="all prefixes of 1,000 values", bins=(1_000,), query={"prefix": "c0"}, rows=50_000),
+    SmallDatabaseGoal(
+        title="all prefixes of 100,000 values", bins=(100_000,), query={"prefix": "c0"}, rows=50_000, most_seconds=5
+    ),
+    SmallDatabaseGoal(
         title="all prefixes of 1,000,000 values",
         bins=(1_000_000,),
         query={"prefix": "c0"},
         rows=1_000_000,
         most_seconds=60,
     ),
-    Goal(title="one marginal of 2,400 cells", bins=(48, 50), query={"marginals": 2}, rows=50_000),
-    Goal(title="one marginal of 43,008 cells", bins=(192, 224), query={"marginals": 2}, rows=50_000, most_seconds=10),
+    SmallDatabaseGoal(title="one marginal of 2,400 cells", bins=(48, 50), query={"marginals": 2}, rows=50_000),
+    SmallDatabaseGoal(
+        title="one marginal of 43,008 cells", bins=(192, 224), query={"marginals": 2}, rows=50_000, most_seconds=10
+    ),
 )
 
 
-def tables() -> Iterator[Table]:
+def tables() -> Iterator[BenchTable]:
     if NAME not in mechanisms():
         yield not_there(TITLE, NAME)
         return
-    yield Table(
+    yield BenchTable(
         title=TITLE,
         says="One database of m rows, drawn exactly from all there are; epsilon 1, one row added or removed, bound at "
         "95%. Targets: a run of 5 seconds for the prefixes of 100,000 values, of 60 for 1,000,000, of 10 for a "
@@ -80,7 +84,7 @@ def tables() -> Iterator[Table]:
     )
 
 
-def _drawn(goal: Goal) -> Row:
+def _drawn(goal: SmallDatabaseGoal) -> BenchRow:
     columns = [
         {"name": f"c{place}", "type": "integer", "edges": list(range(bins + 1))} for place, bins in enumerate(goal.bins)
     ]
@@ -97,14 +101,14 @@ def _drawn(goal: Goal) -> Row:
     )
     planned = time.process_time() - start
     if plan.infeasible:
-        return Row(cells=(goal.title, *[""] * 6, plan.infeasible), is_met=False)
+        return BenchRow(cells=(goal.title, *[""] * 6, plan.infeasible), is_met=False)
     start = time.process_time()
     result = plan.run(counts, rng=OperatingSystemRandomness())
     taken = time.process_time() - start
     truth = plan.counts_asked.answer(counts.marginal)
     off = max(float(np.abs(one - two).max()) for one, two in zip(result.estimates, truth, strict=True))
     target = goal.most_seconds
-    return Row(
+    return BenchRow(
         cells=(
             goal.title,
             f"{result.notes['rows of the small database']:,}",
@@ -128,16 +132,16 @@ def _table(schema: Schema, rows: int) -> Histogram:
     return Histogram(universe=universe, counts=counts.reshape(universe.shape))
 
 
-def nets(folder: Path) -> Iterator[Table]:
+def nets(folder: Path) -> Iterator[BenchTable]:
     """
     Args:
         folder: of Adult's files.
     """
     title, adult = "A public net of small databases, on few rows", Adult.read(folder)
     if adult is None:
-        yield Table(title=title, says=f"{folder.name}/ does not hold adult_reduced.csv.", heads=("rows",), rows=[])
+        yield BenchTable(title=title, says=f"{folder.name}/ does not hold adult_reduced.csv.", heads=("rows",), rows=[])
         return
-    yield Table(
+    yield BenchTable(
         title=title,
         says=f"All pairs of seven columns of Adult, rows drawn from it, one row added or removed, no delta, mean of "
         f"{len(SAMPLES)} samples: the largest error of a count, as a share of the rows. In brackets the mean "
@@ -147,14 +151,14 @@ def nets(folder: Path) -> Iterator[Table]:
     )
 
 
-def _on_few_rows(adult: Adult, rows: int, epsilon: Fraction) -> Row:
+def _on_few_rows(adult: Adult, rows: int, epsilon: Fraction) -> BenchRow:
     samples = [_sampled(adult, rows, seed) for seed in SAMPLES]
     errors = {
         name: np.mean([_errors(adult, each, name, epsilon) for each in samples], axis=0) for name in (NET, *BESIDE)
     }
     least = min(errors, key=lambda name: float(errors[name][0]))
     said = (f"{one:.3f} ({mean:.3f})" for one, mean in errors.values())
-    return Row(cells=(f"{rows:,}", f"{float(epsilon):g}", *said, least))
+    return BenchRow(cells=(f"{rows:,}", f"{float(epsilon):g}", *said, least))
 
 
 def _sampled(adult: Adult, rows: int, seed: int) -> Histogram:

@@ -9,7 +9,7 @@ from statistics import median
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class BenchRow:
     """One measurement.
 
     Attributes:
@@ -22,7 +22,7 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class BenchTable:
     """Measurements of one kind.
 
     Attributes:
@@ -35,7 +35,7 @@ class Table:
     title: str
     says: str
     heads: tuple[str, ...]
-    rows: Sequence[Row]
+    rows: Sequence[BenchRow]
 
     @property
     def is_met(self) -> bool:
@@ -61,9 +61,9 @@ class Table:
         return [(*self.heads, "met"), *((*row.cells, verdicts[row.is_met]) for row in self.rows)]
 
 
-def not_there(title: str, name: str) -> Table:
+def not_there(title: str, name: str) -> BenchTable:
     """In the place of measurements of a mechanism that this installation does not have."""
-    return Table(title=title, says=f"`{name}` is not there.", heads=("mechanism",), rows=[])
+    return BenchTable(title=title, says=f"`{name}` is not there.", heads=("mechanism",), rows=[])
 
 
 def seconds(call: Callable[[], object], *, repeats: int) -> float:

@@ -16,7 +16,7 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.benchmarks.tables import Row, Table, not_there
+from releases.benchmarks.tables import BenchRow, BenchTable, not_there
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP
 from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import mechanism, mechanisms
@@ -33,7 +33,7 @@ _DELTA = Fraction(1, 10**9)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Goal:
+class WideGoal:
     """What the rows are to reach at one budget.
 
     Attributes:
@@ -56,14 +56,16 @@ class Goal:
 
 
 GOALS = (
-    Goal(epsilon=Fraction(1, 10), delta=_DELTA, pairs=0.060, triples=0.112, seconds=15, peer="- / 0.162 SWIFT"),
-    Goal(epsilon=Fraction(1), delta=_DELTA, pairs=0.0165, triples=0.0400, seconds=15, peer="0.0255 / 0.0573 SWIFT"),
-    Goal(epsilon=Fraction(10), delta=_DELTA, pairs=0.0055, triples=0.0205, seconds=30, peer="0.0228 / 0.0551 SWIFT"),
-    Goal(epsilon=Fraction(1), delta=Fraction(0), pairs=0.030, triples=0.065, seconds=15, peer=""),
+    WideGoal(epsilon=Fraction(1, 10), delta=_DELTA, pairs=0.060, triples=0.112, seconds=15, peer="- / 0.162 SWIFT"),
+    WideGoal(epsilon=Fraction(1), delta=_DELTA, pairs=0.0165, triples=0.0400, seconds=15, peer="0.0255 / 0.0573 SWIFT"),
+    WideGoal(
+        epsilon=Fraction(10), delta=_DELTA, pairs=0.0055, triples=0.0205, seconds=30, peer="0.0228 / 0.0551 SWIFT"
+    ),
+    WideGoal(epsilon=Fraction(1), delta=Fraction(0), pairs=0.030, triples=0.065, seconds=15, peer=""),
 )
 
 
-def tables(folder: Path, *, seeds: Sequence[int] = SEEDS) -> Iterator[Table]:
+def tables(folder: Path, *, seeds: Sequence[int] = SEEDS) -> Iterator[BenchTable]:
     """
     Args:
         folder: of the table's files.
@@ -72,12 +74,12 @@ def tables(folder: Path, *, seeds: Sequence[int] = SEEDS) -> Iterator[Table]:
     title = "Synthetic rows of a wide table"
     table = read(folder)
     if table is None:
-        yield Table(title=title, says=f"{folder.name}/ does not hold {NAME}.csv.", heads=("epsilon",), rows=[])
+        yield BenchTable(title=title, says=f"{folder.name}/ does not hold {NAME}.csv.", heads=("epsilon",), rows=[])
         return
     if "mixture-fit" not in mechanisms():
         yield not_there(title, "mixture-fit")
         return
-    yield Table(
+    yield BenchTable(
         title=title,
         says="Mean total-variation distance of the rows over all pairs and all triples of 13 attributes of Adult "
         f"(48,842 rows, 8 x 10^13 cells), each normalised; one row added or removed; over {len(seeds)} seeds, all "
@@ -100,7 +102,7 @@ def read(folder: Path) -> Rows | None:
     return Rows(universe=universe, columns={name: codes[head.index(name)] for name in universe.names})
 
 
-def _reached(table: Rows, goal: Goal, seeds: Sequence[int]) -> Row:
+def _reached(table: Rows, goal: WideGoal, seeds: Sequence[int]) -> BenchRow:
     errors, taken = [], []
     for seed in seeds:
         start = time.process_time()
@@ -109,7 +111,7 @@ def _reached(table: Rows, goal: Goal, seeds: Sequence[int]) -> Row:
         errors.append([distance(table, made, order) for order in (2, 3)])
     pairs, triples = (fmean(each) for each in zip(*errors, strict=True))
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return Row(
+    return BenchRow(
         cells=(
             f"{float(goal.epsilon):g}",
             f"{float(goal.delta):g}",
@@ -128,7 +130,7 @@ def _reached(table: Rows, goal: Goal, seeds: Sequence[int]) -> Row:
     )
 
 
-def _released(table: Rows, goal: Goal, seed: int) -> Rows:
+def _released(table: Rows, goal: WideGoal, seed: int) -> Rows:
     """Synthetic rows, with the noise of that seed."""
     universe = table.universe
     schema = Schema.from_json(

@@ -38,7 +38,7 @@ _ELSEWHERE = re.compile(r"[a-z]+:|#|/")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Page:
+class DocumentationPage:
     """One page.
 
     Attributes:
@@ -53,13 +53,13 @@ class Page:
 
 
 @cache
-def chapters() -> dict[str, list[Page]]:
+def chapters() -> dict[str, list[DocumentationPage]]:
     """All pages by chapter, in the order in which they are listed."""
     return {chapter: [_page(name) for name in names] for chapter, names in _listed().items()}
 
 
 @cache
-def pages() -> dict[str, Page]:
+def pages() -> dict[str, DocumentationPage]:
     return {page.name: page for each in chapters().values() for page in each}
 
 
@@ -78,14 +78,14 @@ def _names(listed: str) -> list[str]:
     return [each for each in names if _GENERATED not in (docs / f"{each}.md").read_text()]
 
 
-def _page(name: str) -> Page:
+def _page(name: str) -> DocumentationPage:
     text = (settings.DOCUMENTATION_DIR / f"{name}.md").read_text()
     heading, _, rest = text.partition("\n")
     tokens = _MARKDOWN.parse(rest)
     _lead_on(tokens, folder=posixpath.dirname(name))
     # Whoever uses the keyboard alone moves long lines sideways too.
     html = _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {}).replace("<pre>", '<pre tabindex="0">')
-    return Page(name=name, title=heading.removeprefix("# ").strip(), html=mark_safe(html))  # noqa: S308  our own text
+    return DocumentationPage(name=name, title=heading.removeprefix("# ").strip(), html=mark_safe(html))  # noqa: S308  our own text
 
 
 def _lead_on(tokens: Sequence[Token], *, folder: str) -> None:

@@ -22,7 +22,7 @@ _MECHANISM_SHARE = 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
-class Release:
+class ReleaseOutput:
     """What a release consists of: the plan it followed, its result, and synthetic rows where there are any."""
 
     plan: Plan
@@ -30,7 +30,7 @@ class Release:
     records: Records | None
 
 
-def run_release(plan: Plan, counts: Counts, *, rng: Randomness, progress: Progress | None = None) -> Release:
+def run_release(plan: Plan, counts: Counts, *, rng: Randomness, progress: Progress | None = None) -> ReleaseOutput:
     """Run a charged plan on the exact counts of its table.
 
     Args:
@@ -49,7 +49,7 @@ def run_release(plan: Plan, counts: Counts, *, rng: Randomness, progress: Progre
     if result.distribution is not None and plan.makes_synthetic_rows:
         records = synthetic_records(plan.schema.universe, result.distribution, rows=rows_to_make(plan, result), rng=rng)
     report("Writing files", 1.0)
-    return Release(plan=plan, result=result, records=records)
+    return ReleaseOutput(plan=plan, result=result, records=records)
 
 
 def rows_to_make(plan: Plan, result: Result) -> int:

@@ -20,7 +20,7 @@ from releases.forms.columns import ColumnForm
 from releases.forms.fields import MAX_FORM_COLUMNS, TextsField, TypedTextField
 from releases.forms.widgets import QuickInput, QuickSelect, QuickTextarea
 from releases.schema.codebook_csv import kind_from_word, plain_head
-from releases.schema.lookup_tables import MAX_BYTES, OTHERS, Level, levels_of
+from releases.schema.lookup_tables import MAX_BYTES, OTHERS, LookupColumn, levels_of
 from releases.schema.pasted_columns import PastedLine, read_block, values_of
 
 #: What is typed in the fields of a column.
@@ -256,7 +256,7 @@ class LevelsForm(forms.Form):
         return content
 
 
-def _of_level(level: Level) -> Row:
+def _of_level(level: LookupColumn) -> Row:
     return {
         "name": level.name,
         "formula": level.formula,

@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from releases.forms.fields import TypedTextField, missing
 from releases.forms.releases import WorkloadForm
 from releases.forms.sharing import SharingForm
-from releases.models import Workload, WorkloadVersion
+from releases.models import SavedWorkload, WorkloadVersion
 
 
 class _NamedForm(forms.Form):
@@ -37,7 +37,7 @@ class NextVersionForm(forms.Form):
     """An existing workload, of which a draft's questions become the next version."""
 
     workload = forms.ModelChoiceField(
-        queryset=Workload.objects.none(),
+        queryset=SavedWorkload.objects.none(),
         label="Workload",
         empty_label=None,
         error_messages={
@@ -46,7 +46,7 @@ class NextVersionForm(forms.Form):
         },
     )
 
-    def __init__(self, *args: Any, workloads: QuerySet[Workload], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, workloads: QuerySet[SavedWorkload], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         field = self.fields["workload"]
         assert isinstance(field, forms.ModelChoiceField)

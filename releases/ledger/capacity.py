@@ -26,7 +26,7 @@ _PART_OF_DELTA = 1_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Fits:
+class ReleasesThatFit:
     """How many more releases of one epsilon fit, of either kind alone; None where the rule has no such kind."""
 
     epsilon: str
@@ -52,10 +52,10 @@ def usual_delta(granted: Fraction) -> Fraction:
 
 
 @lru_cache(maxsize=1024)
-def room(spent: Totals, caps: Caps) -> tuple[Fits, ...]:
+def room(spent: Totals, caps: Caps) -> tuple[ReleasesThatFit, ...]:
     """What still fits after what was spent."""
     return tuple(
-        Fits(
+        ReleasesThatFit(
             epsilon=f"{float(size):g}",
             laplace=_times(spent, caps, LAPLACE, size) or 0,
             gaussian=_times(spent, caps, GAUSSIAN, size),

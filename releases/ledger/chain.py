@@ -44,7 +44,7 @@ class Whose:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Line:
+class RecordLine:
     """A line of the record: its number, the SHA-256 of all of it, and what it says."""
 
     number: int
@@ -61,7 +61,7 @@ class Chain:
     known: int = 0
     of_releases: dict[uuid.UUID, list[Mapping[str, Any]]] = field(default_factory=dict)
     #: Every other line.
-    others: list[Line] = field(default_factory=list)
+    others: list[RecordLine] = field(default_factory=list)
 
     @property
     def number(self) -> int:
@@ -83,7 +83,7 @@ class Chain:
         if "release" in what:
             self.of_releases.setdefault(uuid.UUID(what["release"]), []).append(what)
         else:
-            self.others.append(Line(number=line["number"], hash="", what=dict(what)))
+            self.others.append(RecordLine(number=line["number"], hash="", what=dict(what)))
         self.known = max(self.known, int(line["known"]))
         self.hashes.append(hashlib.sha256(raw).hexdigest())
 
@@ -135,7 +135,7 @@ def raise_to(number: int) -> None:
             write(folder() / _INSTALLATION, {**standing, "number": number})
 
 
-def append(what: Mapping[str, Any], *, known: int) -> Line:
+def append(what: Mapping[str, Any], *, known: int) -> RecordLine:
     """Add a line.
 
     Args:
@@ -245,10 +245,10 @@ def _begin(path: Path) -> None:
     sync(path.parent)
 
 
-def _written(path: Path, chain: Chain, what: Mapping[str, Any], *, known: int) -> Line:
+def _written(path: Path, chain: Chain, what: Mapping[str, Any], *, known: int) -> RecordLine:
     raw = _raw(chain, what, known=known)
     _add(path, raw)
-    return Line(number=chain.number + 1, hash=hashlib.sha256(raw).hexdigest(), what=what)
+    return RecordLine(number=chain.number + 1, hash=hashlib.sha256(raw).hexdigest(), what=what)
 
 
 def _raw(chain: Chain, what: Mapping[str, Any], *, known: int) -> bytes:

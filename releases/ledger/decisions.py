@@ -156,7 +156,7 @@ def after(number: int) -> list[Decision]:
     return list(found.values())
 
 
-def _read(line: chain.Line) -> Decision:
+def _read(line: chain.RecordLine) -> Decision:
     said = line.what["decision"]
     named = {key: said[key] for key in ("model", "object", "name", "at", "by", "detail")}
     facts = {key: value for key, value in said.items() if key not in named and key != "action"}

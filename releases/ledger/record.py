@@ -101,7 +101,7 @@ def know_all(own: Installation) -> None:
     transaction.on_commit(lambda: chain.raise_to(number))
 
 
-def _know(line: chain.Line) -> None:
+def _know(line: chain.RecordLine) -> None:
     # Of a database that is behind, the number says since when, until a reviewer has seen to it.
     if look().fault:
         return

@@ -39,7 +39,7 @@ from releases.ledger.balances import (
     share_of_one,
     sum_text,
 )
-from releases.ledger.capacity import Fits, room
+from releases.ledger.capacity import ReleasesThatFit, room
 from releases.models import Budget, Dataset, EntryKind, LedgerEntry, ReleaseState, counting_branch, ledger, share_of
 
 #: Charged, but no data touched for certain, or nothing published yet.
@@ -55,7 +55,7 @@ _MAX_EVENTS = 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class BudgetBalance:
     """A budget in numbers, on the one scale of all pages (`balances`).
 
     Attributes:
@@ -86,7 +86,7 @@ class Standing:
         return amounts_of(self.settled), amounts_of(self.held), amounts_of(strict)
 
     @property
-    def fits(self) -> tuple[Fits, ...]:
+    def fits(self) -> tuple[ReleasesThatFit, ...]:
         """How many more releases of usual sizes fit; nothing while nothing is granted."""
         return room_of(self.budget)
 
@@ -163,7 +163,7 @@ class Standing:
         return f"{spent}{reserved}, {self.left:g}% left ({self.left_text})"
 
 
-def room_of(budget: Budget | None) -> tuple[Fits, ...]:
+def room_of(budget: Budget | None) -> tuple[ReleasesThatFit, ...]:
     """How many more releases of usual sizes fit; nothing while nothing is granted."""
     return room(budget.totals, caps_of(budget)) if budget is not None and budget.is_granted else ()
 
@@ -186,7 +186,7 @@ def latest_charged(datasets: Iterable[Dataset]) -> dict[UUID, tuple[str, Price]]
     return {of_each[entry]: (title, Price(**price)) for entry, title, price in charges if price is not None}
 
 
-def standings(budgets: Iterable[Budget]) -> list[Standing]:
+def standings(budgets: Iterable[Budget]) -> list[BudgetBalance]:
     """The board's rows; one query for all of them."""
     budgets = list(budgets)
     reserved: dict[UUID, list[Totals]] = {}
@@ -201,13 +201,13 @@ def standings(budgets: Iterable[Budget]) -> list[Standing]:
     return [_standing(budget, Totals.of(reserved.get(budget.pk, []))) for budget in budgets]
 
 
-def _standing(budget: Budget, reserved: Totals) -> Standing:
+def _standing(budget: Budget, reserved: Totals) -> BudgetBalance:
     if not budget.is_granted:
-        return Standing(budget=budget)
+        return BudgetBalance(budget=budget)
     caps, spent = caps_of(budget), budget.totals
     settled = spent.without(reserved)
     used, done = per_cent(share_of(spent, caps)), per_cent(share_of(settled, caps))
-    return Standing(
+    return BudgetBalance(
         budget=budget,
         spent=done,
         reserved=round(used - done, 1),

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
 from releases import services
-from releases.benchmarks.tables import Row, Table
+from releases.benchmarks.tables import BenchRow, BenchTable
 from releases.engine.domain.privacy import PureDP
 from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import Plan, mechanism
@@ -42,13 +42,13 @@ _ON_POSTGRESQL = {
 _POSTGRESQL = "import psycopg\nwith psycopg.connect({url!r}) as made:\n    {code}"
 
 
-def tables(server: str) -> Iterator[Table]:
+def tables(server: str) -> Iterator[BenchTable]:
     """
     Args:
         server: the URL of a PostgreSQL database from which others may be made.
     """
     with TemporaryDirectory() as folder:
-        yield Table(
+        yield BenchTable(
             title="Reading tables",
             says=f"Columns of {VALUES} values. Releases of laplace-queries and uploads as a worker makes them, in the "
             f"confined process, beside one statement by hand with the same casts. Seconds by the clock, the median of "
@@ -58,7 +58,7 @@ def tables(server: str) -> Iterator[Table]:
         )
 
 
-def _rows(folder: Path, server: str) -> Iterator[Row]:
+def _rows(folder: Path, server: str) -> Iterator[BenchRow]:
     path = folder / "rows.parquet"
     _write(path, TRIPLES)
     name = "all triples of {:,} rows and {} columns".format(*TRIPLES)
@@ -67,7 +67,7 @@ def _rows(folder: Path, server: str) -> Iterator[Row]:
     yield _beside(f"{name}, Parquet", _release(str(path), TRIPLES[1], 3), by_hand, most=3)
     with _table_on(server) as url:
         if url is None:
-            yield Row(cells=("PostgreSQL does not answer", "", "", "", ""))
+            yield BenchRow(cells=("PostgreSQL does not answer", "", "", "", ""))
         else:
             for kind, (table, number) in _ON_POSTGRESQL.items():
                 by_hand = _POSTGRESQL.format(url=url, code=f"made.execute({_grouped(number, table)!r}).fetchall()")
@@ -107,17 +107,17 @@ def _release(location: str, columns: int, ways: int) -> Callable[[], object]:
     return lambda: services.reading.run_plan(plan, location, progress=lambda step, share: None)
 
 
-def _beside(name: str, ours: Callable[[], object], by_hand: str, *, most: float, repeats: int = 0) -> Row:
+def _beside(name: str, ours: Callable[[], object], by_hand: str, *, most: float, repeats: int = 0) -> BenchRow:
     times = range(repeats or REPEATS)
     seconds = median(_seconds(ours) for _ in times)
     of_hand = median(float(_run(_TIMED.format(by_hand))) for _ in times)
     cells = (name, f"{seconds:.2f} s", f"{of_hand:.2f} s", f"{seconds / of_hand:.2f}", f"{most:g}")
-    return Row(cells=cells, is_met=seconds <= most * of_hand)
+    return BenchRow(cells=cells, is_met=seconds <= most * of_hand)
 
 
-def _alone(name: str, ours: Callable[[], object], most: float, *, repeats: int = 0) -> Row:
+def _alone(name: str, ours: Callable[[], object], most: float, *, repeats: int = 0) -> BenchRow:
     seconds = median(_seconds(ours) for _ in range(repeats or REPEATS))
-    return Row(cells=(name, f"{seconds:.2f} s", "", "", f"{most:g} s"), is_met=seconds <= most)
+    return BenchRow(cells=(name, f"{seconds:.2f} s", "", "", f"{most:g} s"), is_met=seconds <= most)
 
 
 def _seconds(call: Callable[[], object]) -> float:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from releases.benchmarks.tables import Row, Table
+from releases.benchmarks.tables import BenchRow, BenchTable
 
 COLUMNS, ROWS = 200, 50_000
 #: Of the issue that asked for it: seconds by the clock, and the error of a first quartile, of its column's range.
@@ -28,7 +28,7 @@ _RANGE = 100
 _RELATED = ("c0", "c2")
 
 
-def tables() -> Iterator[Table]:
+def tables() -> Iterator[BenchTable]:
     with tempfile.TemporaryDirectory() as folder:
         found = _measured(folder)
     parts = [
@@ -37,14 +37,14 @@ def tables() -> Iterator[Table]:
         ("true quartiles outside their intervals", found["outside"], 0, ""),
         ("pairs of columns that go together and are not named", found["unnamed"], 0, ""),
     ]
-    yield Table(
+    yield BenchTable(
         title="Every column at a glance",
         says=f"{COLUMNS} columns, half of them of numbers in ten bins, {ROWS:,} rows, a pair of columns the same in "
         "half of them; epsilon 0.5, delta 1e-9, a row added or removed, all options at their defaults. "
         "Seconds by the clock.",
         heads=("what", "ours", "target"),
         rows=[
-            Row(cells=(what, f"{value:.3g} {unit}".strip(), f"{most:g} {unit}".strip()), is_met=value <= most)
+            BenchRow(cells=(what, f"{value:.3g} {unit}".strip(), f"{most:g} {unit}".strip()), is_met=value <= most)
             for what, value, most, unit in parts
         ],
     )

@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from releases.benchmarks.tables import Row, Table
+from releases.benchmarks.tables import BenchRow, BenchTable
 from releases.management.processes import Child, free_address, wait_until_answers
 
 TITLE = "Pages under load"
@@ -43,7 +43,7 @@ BUDGET_PAGE, RELEASE_PAGE = "review/budgets/ID/", "releases/ID/ (alice)"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Page:
+class LoadedPage:
     """An address, as whom it is asked for, and how it is named in the table."""
 
     name: str
@@ -59,7 +59,7 @@ class Rates:
     together: float
 
 
-def tables(server: str, *, processes: int | None = None) -> Iterator[Table]:
+def tables(server: str, *, processes: int | None = None) -> Iterator[BenchTable]:
     """A table for one process and one for as many as the image starts, or one for so many as are asked for.
 
     Args:
@@ -71,7 +71,7 @@ def tables(server: str, *, processes: int | None = None) -> Iterator[Table]:
         connection = psycopg.connect(server, autocommit=True, connect_timeout=5)
     except psycopg.Error:
         says = "PostgreSQL does not answer; --postgres names a database from which another may be made."
-        yield Table(title=TITLE, says=says, heads=("page",), rows=[])
+        yield BenchTable(title=TITLE, says=says, heads=("page",), rows=[])
         return
     name = f"dpweb_bench_{uuid.uuid4().hex[:12]}"
     with connection, tempfile.TemporaryDirectory() as folder:
@@ -98,7 +98,7 @@ def tables(server: str, *, processes: int | None = None) -> Iterator[Table]:
             connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
-def _made(environment: dict[str, str]) -> list[Page]:
+def _made(environment: dict[str, str]) -> list[LoadedPage]:
     """Fill the installation in a process of its own, whose settings are the installation's."""
     code = (
         "import django; django.setup(); import json; from django.core.management import call_command\n"
@@ -116,10 +116,10 @@ def _made(environment: dict[str, str]) -> list[Page]:
     )
     if done.returncode:
         raise RuntimeError(done.stderr)
-    return [Page(**each) for each in json.loads(done.stdout.rsplit("PAGES ", 1)[1])]
+    return [LoadedPage(**each) for each in json.loads(done.stdout.rsplit("PAGES ", 1)[1])]
 
 
-def _measured(pages: list[Page], environment: dict[str, str], *, processes: int) -> Table:
+def _measured(pages: list[LoadedPage], environment: dict[str, str], *, processes: int) -> BenchTable:
     address = free_address(19000)
     config = str(settings.BASE_DIR / "deploy" / "gunicorn.conf.py")
     command = [sys.executable, "-m", "gunicorn", "--config", config, "--bind", address, "dpweb.wsgi"]
@@ -134,7 +134,7 @@ def _measured(pages: list[Page], environment: dict[str, str], *, processes: int)
     rows = [_row(name, rates) for name, rates in found.items()]
     rows.append(_budget_row(found[BUDGET_PAGE], found[RELEASE_PAGE]))
     are = "process" if processes == 1 else "processes"
-    return Table(
+    return BenchTable(
         title=f"{TITLE}: {processes} {are}",
         says=f"PostgreSQL, {RELEASES:,} releases, {ENTRIES} entries in the ledger of one budget, "
         f"{os.cpu_count()} cores for site, database and visitors. Target: {VISITORS} visitors "
@@ -145,20 +145,20 @@ def _measured(pages: list[Page], environment: dict[str, str], *, processes: int)
     )
 
 
-def _row(name: str, rates: Rates) -> Row:
+def _row(name: str, rates: Rates) -> BenchRow:
     ratio = rates.together / rates.alone
     cells = (name, f"{1000 / rates.alone:.0f}", f"{rates.alone:.1f}", f"{rates.together:.1f}", f"{ratio:.2f}")
-    return Row(cells=cells, is_met=ratio >= TARGET)
+    return BenchRow(cells=cells, is_met=ratio >= TARGET)
 
 
-def _budget_row(budget: Rates, release: Rates) -> Row:
+def _budget_row(budget: Rates, release: Rates) -> BenchRow:
     """Times one at a time, with a tenth for what a measurement is off."""
     ratio = release.alone / budget.alone
     cells = ("a budget's page beside a release's", f"{1000 / budget.alone:.0f}", "", "", f"{ratio:.2f}")
-    return Row(cells=cells, is_met=ratio <= 1.1)
+    return BenchRow(cells=cells, is_met=ratio <= 1.1)
 
 
-def _rates(address: str, page: Page) -> Rates:
+def _rates(address: str, page: LoadedPage) -> Rates:
     """By turns, so that what else the machine does meets both alike."""
     _ask(address, page, VISITORS)
     rate = _per_second(address, page, visitors=1, requests=VISITORS)
@@ -170,7 +170,7 @@ def _rates(address: str, page: Page) -> Rates:
     return Rates(alone=median(alone), together=median(together))
 
 
-def _per_second(address: str, page: Page, *, visitors: int, requests: int) -> float:
+def _per_second(address: str, page: LoadedPage, *, visitors: int, requests: int) -> float:
     mistakes: list[Exception] = []
 
     def visit() -> None:
@@ -190,7 +190,7 @@ def _per_second(address: str, page: Page, *, visitors: int, requests: int) -> fl
     return requests // visitors * visitors / (perf_counter() - started)
 
 
-def _ask(address: str, page: Page, times: int) -> None:
+def _ask(address: str, page: LoadedPage, times: int) -> None:
     """Each time over a connection of its own, as the proxy asks, so that any process may take it."""
     headers = {"Cookie": page.cookie, "Accept-Encoding": "gzip", "Connection": "close"}
     for _ in range(times):

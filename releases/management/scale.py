@@ -40,7 +40,7 @@ QUICK = {
 _SECONDS = 120
 
 
-class Missing(Exception):
+class NotInstalled(Exception):
     """What the demo needs is not here. The text says what, and what to do."""
 
 
@@ -50,9 +50,9 @@ def refuse_without_spark() -> None:
         Missing: Java or pyspark is not installed.
     """
     if shutil.which("java") is None:
-        raise Missing("Spark needs Java, version 17 or later, which is not installed here.")
+        raise NotInstalled("Spark needs Java, version 17 or later, which is not installed here.")
     if any(find_spec(name) is None for name in ("pyspark", "grpc", "grpc_status", "zstandard")):
-        raise Missing("Spark is not installed here: install dpweb[spark] into .venv.")
+        raise NotInstalled("Spark is not installed here: install dpweb[spark] into .venv.")
 
 
 def start_spark(folder: Path, *, port: int, log_folder: Path) -> Child:
@@ -83,7 +83,7 @@ def start_spark(folder: Path, *, port: int, log_folder: Path) -> Child:
     while not _answers(port):
         if not started.is_alive() or time.monotonic() > deadline:
             started.kill()
-            raise Missing(f"Spark did not start; see {started.log}.")
+            raise NotInstalled(f"Spark did not start; see {started.log}.")
         time.sleep(0.2)
     return started
 
@@ -150,7 +150,7 @@ def load_into_postgresql(source: Path, schema: Schema, *, server: str, password:
             if owner.execute("SELECT to_regclass(%s)", [TABLE]).fetchone() == (None,):
                 _fill(owner, role, source, _columns(source, schema))
     except psycopg.Error:
-        raise Missing(
+        raise NotInstalled(
             "PostgreSQL does not answer, or lets nobody make a database and a role there: name one with --postgres."
         ) from None
     return f"postgresql://{role}@{where.hostname}:{where.port or 5432}/{database}"

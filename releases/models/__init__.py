@@ -29,7 +29,7 @@ from releases.models.sessions import Audience, Session, SessionAnswer, SessionCe
 from releases.models.surveys import Survey, SurveyState, SurveyTally
 from releases.models.tokens import ApiToken, TokenScope
 from releases.models.uploads import Upload, UploadState
-from releases.models.workloads import Workload, WorkloadVersion
+from releases.models.workloads import SavedWorkload, WorkloadVersion
 
 __all__ = [
     "CERTIFICATE",
@@ -76,6 +76,7 @@ __all__ = [
     "Request",
     "RequestState",
     "Role",
+    "SavedWorkload",
     "Searchable",
     "Session",
     "SessionAnswer",
@@ -87,7 +88,6 @@ __all__ = [
     "TokenScope",
     "Upload",
     "UploadState",
-    "Workload",
     "WorkloadVersion",
     "counting_branch",
     "share_in",

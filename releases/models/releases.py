@@ -28,7 +28,7 @@ from releases.models.release_kinds import CERTIFICATE, KindField, ReleaseKind, p
 from releases.models.requests import ReleaseRequest, RequestState
 from releases.models.roles import Person
 from releases.models.wide_columns import WIDE
-from releases.models.workloads import Workload, WorkloadVersion
+from releases.models.workloads import SavedWorkload, WorkloadVersion
 
 
 class ReleaseState(models.TextChoices):
@@ -161,7 +161,7 @@ class ReleaseQuerySet(models.QuerySet["Release"]):
             .order_by("-created_at")
         )
 
-    def for_workload(self, workload: Workload, person: Person) -> ReleaseQuerySet:
+    def for_workload(self, workload: SavedWorkload, person: Person) -> ReleaseQuerySet:
         """The submitted releases of a workload that a person may read, newest first, with their bounds."""
         return (
             self.visible_to(person)

@@ -21,7 +21,7 @@ from releases.engine.workload.questions import Question, universe_asked
 from releases.models.append_only import AppendOnly
 
 
-class WorkloadQuerySet(models.QuerySet["Workload"]):
+class WorkloadQuerySet(models.QuerySet["SavedWorkload"]):
     def visible_to(self, person: AbstractBaseUser | AnonymousUser) -> WorkloadQuerySet:
         """Those a person owns, or that are shared with a group of theirs."""
         if not person.is_authenticated:
@@ -38,7 +38,7 @@ class WorkloadQuerySet(models.QuerySet["Workload"]):
         )
 
 
-class Workload(models.Model):
+class SavedWorkload(models.Model):
     """Questions under a name of their own. What is asked stands in its versions."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -51,6 +51,7 @@ class Workload(models.Model):
     objects = WorkloadQuerySet.as_manager()
 
     class Meta:
+        db_table = "releases_workload"
         constraints: ClassVar = [models.UniqueConstraint(fields=["owner", "name"], name="one_workload_a_name")]
 
     def __str__(self) -> str:
@@ -64,7 +65,7 @@ class Workload(models.Model):
 class WorkloadVersion(models.Model):
     """What a workload asked from one edit to the next. Triggers refuse to change it."""
 
-    workload = models.ForeignKey(Workload, on_delete=models.CASCADE, related_name="versions")
+    workload = models.ForeignKey(SavedWorkload, on_delete=models.CASCADE, related_name="versions")
     number = models.PositiveIntegerField()
     #: In the workload format.
     questions = models.JSONField()

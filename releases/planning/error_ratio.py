@@ -24,7 +24,7 @@ _HALVINGS = 60
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Part:
+class PlanPart:
     """One plan.
 
     Attributes:
@@ -38,7 +38,7 @@ class Part:
     guess: int | None = None
 
 
-def shares_for_ratio(parts: Sequence[Part], *, epsilon: Fraction) -> list[Fraction]:
+def shares_for_ratio(parts: Sequence[PlanPart], *, epsilon: Fraction) -> list[Fraction]:
     """The share of epsilon of each part, at which bound, over what its answers can be, times weight is the same for
     all, and which together make 1.
 
@@ -59,7 +59,7 @@ def shares_for_ratio(parts: Sequence[Part], *, epsilon: Fraction) -> list[Fracti
     return [each / sum(found) for each in found]
 
 
-def _scales(parts: Sequence[Part]) -> list[float]:
+def _scales(parts: Sequence[PlanPart]) -> list[float]:
     # Sums have the unit of means, and are no more like them for that.
     units = {(_unit(each.plan), kind_of(each.plan.workload).is_total) for each in parts}
     guess = next((rows for each in parts if (rows := assumed_rows(each.plan, each.guess))), None)
@@ -84,7 +84,7 @@ def _unit(plan: Plan) -> str:
     return "" if unit == plan.schema.counted.many else unit
 
 
-def _curve(part: Part, epsilon: Fraction, scale: float) -> list[tuple[float, float]]:
+def _curve(part: PlanPart, epsilon: Fraction, scale: float) -> list[tuple[float, float]]:
     """The logarithms of epsilon and of the compared error, which never grows with epsilon."""
     points, least = [], inf
     for place in range(_POINTS):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from releases.engine.accounting import accountant, filters
 from releases.ledger.balances import caps_of, left_text, per_cent
-from releases.ledger.capacity import Fits, closed_by, room
+from releases.ledger.capacity import ReleasesThatFit, closed_by, room
 from releases.models import Budget, share_of
 
 #: More releases than this that fit are not counted.
@@ -94,7 +94,7 @@ def leaves_after(budget: Budget, price: accountant.Price) -> Leaves | None:
     )
 
 
-def room_after(budget: Budget, price: accountant.Price) -> tuple[Fits, ...]:
+def room_after(budget: Budget, price: accountant.Price) -> tuple[ReleasesThatFit, ...]:
     """How many more releases of usual sizes fit after one of this price; nothing where it does not fit itself."""
     if not budget.is_granted:
         return ()

@@ -56,7 +56,7 @@ def sample_numbers(neighbours: NeighbouringRelation = NeighbouringRelation.REPLA
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class WayRow:
     """One way in the table."""
 
     bound: WayBound
@@ -97,7 +97,7 @@ def tables(numbers: Numbers) -> list[dict[str, Any]]:
     """The bounds, pure and approximate."""
     found = theory.bounds(numbers)
     return [
-        {"kind": title, "rows": [Row(bound=each, numbers=numbers) for each in found if each.is_pure == is_pure]}
+        {"kind": title, "rows": [WayRow(bound=each, numbers=numbers) for each in found if each.is_pure == is_pure]}
         for is_pure, title in KINDS.items()
         if any(each.is_pure == is_pure for each in found)
     ]

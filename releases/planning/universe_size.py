@@ -31,7 +31,7 @@ _LONGEST_NUMBER = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fits:
+class MechanismSize:
     """What a universe means for one mechanism.
 
     Attributes:
@@ -47,7 +47,7 @@ class Fits:
 
 
 @lru_cache(maxsize=32)
-def fits(universe: Universe) -> Sequence[Fits]:
+def fits(universe: Universe) -> Sequence[MechanismSize]:
     """Every mechanism that answers counts, those that can hold the universe first; of one of rows and of persons, which
     are counted apart, the larger part."""
     universe = universe.largest_population
@@ -64,7 +64,7 @@ def fits(universe: Universe) -> Sequence[Fits]:
         try:
             plan = each.plan(schema, workload, budget=_BUDGET, beta=_BETA)
         except EngineError as error:
-            found.append(Fits(title=each.title, why_not=str(error)))
+            found.append(MechanismSize(title=each.title, why_not=str(error)))
         else:
             found.append(_fits(plan))
     return tuple(sorted(found, key=lambda each: bool(each.why_not)))
@@ -81,13 +81,13 @@ def _counts_of_first_bins(universe: Universe, sets: Sequence[tuple[str, ...]]) -
     )
 
 
-def _fits(plan: Plan) -> Fits:
+def _fits(plan: Plan) -> MechanismSize:
     title = mechanism(plan.mechanism).title
     if plan.infeasible:
-        return Fits(title=title, why_not=re.sub(r"\d{1,3}(?:,\d{3})+", _shorter, plan.infeasible))
+        return MechanismSize(title=title, why_not=re.sub(r"\d{1,3}(?:,\d{3})+", _shorter, plan.infeasible))
     # How many synthetic rows are made is chosen later, and is no matter of the universe's size.
     memory = readable_size(plan.work.bytes - plan.bytes_of_rows)
-    return Fits(title=title, why_not="", memory=memory, time=usual_limit(comparison.run_seconds(plan)))
+    return MechanismSize(title=title, why_not="", memory=memory, time=usual_limit(comparison.run_seconds(plan)))
 
 
 def _shorter(found: re.Match[str]) -> str:

@@ -48,7 +48,7 @@ DICTIONARY = "dictionary.csv"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class DictionaryLine:
     """One line of the file: a bin or a category of a column, or a column that answers.csv has of its own.
 
     Attributes:
@@ -85,7 +85,7 @@ class Line:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column:
+class DescribedColumn:
     """One column as the result page says it."""
 
     name: str
@@ -108,7 +108,7 @@ def dictionary_csv(receipt: Mapping[str, Any], *, answers: Collection[str], note
     """
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
-    names = [each.name for each in fields(Line)]
+    names = [each.name for each in fields(DictionaryLine)]
     if not receipt["schema"].get("impossible"):
         names.remove("impossible")
     writer.writerow(names)
@@ -118,12 +118,12 @@ def dictionary_csv(receipt: Mapping[str, Any], *, answers: Collection[str], note
     return written.getvalue()
 
 
-def columns_of(receipt: Mapping[str, Any], notes: Notes) -> list[Column]:
+def columns_of(receipt: Mapping[str, Any], notes: Notes) -> list[DescribedColumn]:
     """Every declared column, a line each."""
     universe = Schema.from_json(receipt["schema"]).universe
     synthetic = _synthetic_columns(receipt)
     return [
-        Column(
+        DescribedColumn(
             name=each.name,
             type=each.kind.value,
             bins=bins_in_words(each) if each.has_grammar else _categories_in_words(each),
@@ -136,7 +136,7 @@ def columns_of(receipt: Mapping[str, Any], notes: Notes) -> list[Column]:
     ]
 
 
-def _lines(receipt: Mapping[str, Any], answers: Collection[str], notes: Notes) -> Iterator[Line]:
+def _lines(receipt: Mapping[str, Any], answers: Collection[str], notes: Notes) -> Iterator[DictionaryLine]:
     synthetic = _synthetic_columns(receipt)
     universe = Schema.from_json(receipt["schema"]).universe
     for attribute in universe.attributes:
@@ -153,7 +153,7 @@ def _lines(receipt: Mapping[str, Any], answers: Collection[str], notes: Notes) -
             **notes.get(attribute.name, {}),
         }
         for index, label in enumerate(attribute.labels):
-            yield Line(
+            yield DictionaryLine(
                 bin=str(index + 1),
                 label=label,
                 meaning=_meaning(attribute, index),
@@ -165,7 +165,7 @@ def _lines(receipt: Mapping[str, Any], answers: Collection[str], notes: Notes) -
             )
     for name, (kind, meaning) in _own_columns(receipt).items():
         if name in answers:
-            yield Line(column=name, type=kind, meaning=meaning, in_answers=name)
+            yield DictionaryLine(column=name, type=kind, meaning=meaning, in_answers=name)
 
 
 def _synthetic_columns(receipt: Mapping[str, Any]) -> Collection[str]:

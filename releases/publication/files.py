@@ -40,7 +40,7 @@ from releases.engine.domain.universe import Universe
 from releases.engine.estimation.result import Result
 from releases.engine.estimation.synthetic import Records
 from releases.engine.noise.randomness import OperatingSystemRandomness
-from releases.engine.run import Release as MadeRelease
+from releases.engine.run import ReleaseOutput as MadeRelease
 from releases.engine.tables.number import NUMBER_GRAMMAR
 from releases.engine.workload.parsing import read_answered
 from releases.engine.workload.queries import Marginal, MarginalSource, Workload

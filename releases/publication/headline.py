@@ -13,7 +13,7 @@ from releases.engine.domain.dates import Dates
 from releases.engine.workload.questions import Inquiry, Question, dates_of, valued_columns
 from releases.publication.readme import confidence_of
 from releases.questions.base import kind_of, statistic_kind
-from releases.questions.headline import Released
+from releases.questions.headline import ReleasedAnswer
 from releases.schema.descriptions import UNIT, Notes
 
 #: Answers by column.
@@ -79,10 +79,10 @@ def with_units(question: Question, labels: Iterable[str], notes: Notes) -> Itera
         yield f"{label}, in {unit}" if unit else label
 
 
-def _released(label: str, row: dict[str, Any], dates: Dates | None, counted: Counted) -> Released:
+def _released(label: str, row: dict[str, Any], dates: Dates | None, counted: Counted) -> ReleasedAnswer:
     if "answer" in row:
-        return Released(label=label, chosen=row["answer"], counted=counted)
+        return ReleasedAnswer(label=label, chosen=row["answer"], counted=counted)
     about, lower, upper = (row[name] for name in ("estimate", "lower", "upper"))
     if dates is not None:
         about, lower, upper = map(dates.number, (about, lower, upper))
-    return Released(label=label, estimate=about, lower=lower, upper=upper, counted=counted)
+    return ReleasedAnswer(label=label, estimate=about, lower=lower, upper=upper, counted=counted)

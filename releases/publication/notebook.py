@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from releases.engine.replicates.combine import SHIFTS
-from releases.engine.replicates.validity import LEAST_SHARE, Kind
+from releases.engine.replicates.validity import LEAST_SHARE, StatisticOfRows
 from releases.publication.replicates import kinds_of, quantile_of
 from releases.publication.report import Report
 
@@ -185,14 +185,14 @@ def is_large(column, value):
 
 found = {}"""
 _OF_KINDS = {
-    Kind.SHARE: """\
+    StatisticOfRows.SHARE: """\
 for column in columns:
     for value in filter(lambda value: is_large(column, value), replicates[column].unique()):
         found[f"share with {column} = {value}"] = interval(lambda rows: share(rows, column, value))""",
-    Kind.MEAN: """\
+    StatisticOfRows.MEAN: """\
 for name in numbers[2:]:
     found[f"mean {name}"] = interval(lambda rows: np.average(rows[name], weights=rows["count"]))""",
-    Kind.DIFFERENCE: """\
+    StatisticOfRows.DIFFERENCE: """\
 def difference(column, value, by, one, other):
     return interval(
         lambda rows: share(rows[rows[by] == one], column, value) - share(rows[rows[by] == other], column, value)
@@ -205,7 +205,7 @@ for by, (one, other, *_) in [(by, large) for by, large in groups.items() if len(
     for column, value in ((column, value) for column in columns if column != by for value in groups[column]):
         title = f"{column} = {value}: share where {by} = {one}, less that where {by} = {other}"
         found[title] = difference(column, value, by, one, other)""",
-    Kind.SLOPE: """\
+    StatisticOfRows.SLOPE: """\
 def slopes(outcome):
     names, terms = [], []
     for name in columns:

@@ -28,7 +28,7 @@ from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import ROWS_OF_TABLES, Plan, budget_to_json, mechanism
-from releases.engine.run import Release as MadeRelease
+from releases.engine.run import ReleaseOutput as MadeRelease
 from releases.engine.workload.queries import Workload
 from releases.models import CERTIFICATE, Budget, Release
 from releases.publication.build_info import SOFTWARE

@@ -20,8 +20,15 @@ from releases.engine.domain.attribute import Attribute
 from releases.engine.noise.randomness import Randomness
 from releases.engine.replicates.combine import CONFIDENCE, SHIFTS
 from releases.engine.replicates.draw import NUMBER, draw_replicates
-from releases.engine.replicates.validity import LEAST_SHARE, TABLES, Kind, refusal, rows_to_noise, valid_kinds
-from releases.engine.run import Release as MadeRelease
+from releases.engine.replicates.validity import (
+    LEAST_SHARE,
+    TABLES,
+    StatisticOfRows,
+    refusal,
+    rows_to_noise,
+    valid_kinds,
+)
+from releases.engine.run import ReleaseOutput as MadeRelease
 from releases.engine.workload.queries import MarginalSource
 from releases.publication.receipt import counted_by
 
@@ -31,10 +38,10 @@ REPLICATE, COUNT = "replicate", "count"
 _LEAST = f"{100 * LEAST_SHARE:g}%"
 #: Of a kind, as a sentence lists it.
 _KINDS = {
-    Kind.SHARE: f"a share of at least {_LEAST} of all",
-    Kind.MEAN: "a mean",
-    Kind.DIFFERENCE: f"a difference of shares between two groups that have at least {_LEAST} of all each",
-    Kind.SLOPE: "a slope of the least squares line of a number on all other columns",
+    StatisticOfRows.SHARE: f"a share of at least {_LEAST} of all",
+    StatisticOfRows.MEAN: "a mean",
+    StatisticOfRows.DIFFERENCE: f"a difference of shares between two groups that have at least {_LEAST} of all each",
+    StatisticOfRows.SLOPE: "a slope of the least squares line of a number on all other columns",
 }
 
 
@@ -108,9 +115,9 @@ def quantile_of(said: Mapping[str, Any]) -> float:
     return float(student.ppf((1 + float(said["confidence"])) / 2, said["number"] - 1))
 
 
-def kinds_of(said: Mapping[str, Any]) -> list[Kind]:
+def kinds_of(said: Mapping[str, Any]) -> list[StatisticOfRows]:
     """The kinds of statistics that a receipt says intervals are valid for."""
-    return [Kind[name.upper()] for name in said["statistics"]]
+    return [StatisticOfRows[name.upper()] for name in said["statistics"]]
 
 
 def replicates_in_words(receipt: Mapping[str, Any]) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ from releases.publication.receipt import (
 from releases.publication.region_maps import Maps, column_of, map_of
 from releases.publication.shares import MOST_CELLS, Whole
 from releases.questions.base import kind_of
-from releases.questions.headline import Released, number_text, value_text
+from releases.questions.headline import ReleasedAnswer, number_text, value_text
 from releases.schema.descriptions import notes_of, table_of, with_unit
 
 HTML = "report.html"
@@ -242,7 +242,7 @@ def _shares(rows: Rows, every: Rows, *, known: float | None) -> list[str]:
     whole = Whole.of(estimates, lowers, uppers, rows=known)
     if whole is None:
         return []
-    return [whole.text(Released(label="", **{name: row[name] for name in _NUMBERS})) for row in rows]
+    return [whole.text(ReleasedAnswer(label="", **{name: row[name] for name in _NUMBERS})) for row in rows]
 
 
 def _associations(receipt: Mapping[str, Any]) -> Iterator[ReportTable]:

@@ -17,7 +17,7 @@ from typing import Protocol
 MOST_CELLS = 50_000
 
 
-class Released(Protocol):
+class ReleasedCount(Protocol):
     """A released count with its interval."""
 
     @property
@@ -59,7 +59,7 @@ class Whole:
             least, most = max(least, lower / self.rows), min(most, upper / self.rows)
         return least, most
 
-    def text(self, answer: Released) -> str:
+    def text(self, answer: ReleasedCount) -> str:
         """Such as ``12.3% (11.8 to 12.9)``, the interval rounded outwards."""
         assert answer.estimate is not None
         assert answer.lower is not None

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from releases.engine.estimation.trust import MAX_WORK, ReleasedTable, State, Trust, TrustInputs, TrustMap, trust_map
-from releases.engine.run import Release as MadeRelease
+from releases.engine.run import ReleaseOutput as MadeRelease
 from releases.engine.workload.queries import Marginal, MarginalSource, Workload
 
 TRUST_MAP = "trust_map.csv"

@@ -20,7 +20,7 @@ from releases.engine.workload.predicates import Predicates
 from releases.engine.workload.queries import Count
 from releases.engine.workload.questions import Question, weight_of
 from releases.engine.workload.statistic import OfNumbers, Statistic
-from releases.questions.headline import Measure, Released, number_text
+from releases.questions.headline import Measure, ReleasedAnswer, number_text
 
 #: A bound of counts below half a row is nothing.
 HALF_A_ROW = 0.5
@@ -83,7 +83,7 @@ class Field:
     columns: Columns = Columns.ALL
 
 
-class Shape(StrEnum):
+class AnswerShape(StrEnum):
     """How the answers of a statistic are shown."""
 
     NUMBER = "number"
@@ -112,7 +112,7 @@ class Want(StrEnum):
     SAME = "same"
 
 
-class Kind(ABC):
+class QuestionKind(ABC):
     """A kind of question.
 
     Attributes:
@@ -190,7 +190,7 @@ class Kind(ABC):
         )
 
     @abstractmethod
-    def headline(self, question: Any, part: int, answers: Sequence[Released], *, unit: str) -> str:
+    def headline(self, question: Any, part: int, answers: Sequence[ReleasedAnswer], *, unit: str) -> str:
         """What the answers to a part say, in one sentence without its full stop; empty where they say nothing.
 
         Args:
@@ -202,7 +202,7 @@ class Kind(ABC):
 S = TypeVar("S", bound=Statistic)
 
 
-class StatisticKind(Kind, Generic[S]):
+class StatisticKind(QuestionKind, Generic[S]):
     """A kind of statistic.
 
     Attributes:
@@ -225,7 +225,7 @@ class StatisticKind(Kind, Generic[S]):
     def query(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """What the fields say, in the workload format."""
 
-    def shape(self, statistic: S, *, chosen: bool, answers: int) -> Shape:
+    def shape(self, statistic: S, *, chosen: bool, answers: int) -> AnswerShape:
         """How its answers are shown.
 
         Args:
@@ -233,8 +233,8 @@ class StatisticKind(Kind, Generic[S]):
             answers: how many it has.
         """
         if chosen:
-            return Shape.CHOICE
-        return Shape.NUMBER if answers == 1 else Shape.NUMBERS
+            return AnswerShape.CHOICE
+        return AnswerShape.NUMBER if answers == 1 else AnswerShape.NUMBERS
 
     def units(self, statistic: S, universe: Universe, declared: Mapping[str, str]) -> Sequence[str]:
         """The unit of each answer, where they differ; else none.
@@ -251,16 +251,16 @@ class StatisticKind(Kind, Generic[S]):
         """As `main_part`, of a statistic."""
         return 0
 
-    def headline(self, question: Any, part: int, answers: Sequence[Released], *, unit: str) -> str:
+    def headline(self, question: Any, part: int, answers: Sequence[ReleasedAnswer], *, unit: str) -> str:
         return self.found(question.statistic, part, answers, unit=unit)
 
     @abstractmethod
-    def found(self, statistic: S, part: int, answers: Sequence[Released], *, unit: str) -> str:
+    def found(self, statistic: S, part: int, answers: Sequence[ReleasedAnswer], *, unit: str) -> str:
         """As `headline`, of a statistic."""
 
 
-AnyKind = TypeVar("AnyKind", bound=type[Kind])
-_registry: list[Kind] = []
+AnyKind = TypeVar("AnyKind", bound=type[QuestionKind])
+_registry: list[QuestionKind] = []
 
 
 def register(kind: AnyKind) -> AnyKind:
@@ -272,7 +272,7 @@ def register(kind: AnyKind) -> AnyKind:
 
 
 @cache
-def kinds() -> dict[str, Kind]:
+def kinds() -> dict[str, QuestionKind]:
     """Every kind of question by its name."""
     package = importlib.import_module("releases.questions.kinds")
     for module in pkgutil.iter_modules(package.__path__, prefix=f"{package.__name__}."):
@@ -280,7 +280,7 @@ def kinds() -> dict[str, Kind]:
     return {kind.name: kind for kind in sorted(_registry, key=lambda kind: kind.place)}
 
 
-def kind_of(question: Question) -> Kind:
+def kind_of(question: Question) -> QuestionKind:
     """The kind of a question."""
     return kinds()[question.kind]
 
@@ -406,7 +406,7 @@ class NumbersByGroup(StatisticKind[N]):
     def has_one_unit(self, columns: Sequence[Attribute]) -> bool:
         return len(columns) == 1
 
-    def found(self, statistic: N, part: int, answers: Sequence[Released], *, unit: str) -> str:
+    def found(self, statistic: N, part: int, answers: Sequence[ReleasedAnswer], *, unit: str) -> str:
         article = "The" if statistic.weight is None else "The weighted"
         return Measure(noun=f"{article} {self.noun} {statistic.of[part]}", unit=unit).of_groups(answers)
 

@@ -25,7 +25,7 @@ _MOST_PLACES = 12
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Released:
+class ReleasedAnswer:
     """One released answer: an estimate with the interval that holds the truth, or what was chosen; and of what."""
 
     label: str
@@ -54,15 +54,15 @@ class Measure:
     unit: str = ""
     dates: Dates | None = None
 
-    def about(self, answer: Released) -> str:
+    def about(self, answer: ReleasedAnswer) -> str:
         """A number and where its truth lies."""
         return f"{self.noun} is about {self.said(answer)}; the true value {self.lies(answer)}"
 
-    def said(self, answer: Released) -> str:
+    def said(self, answer: ReleasedAnswer) -> str:
         """The estimate, with as many digits as its interval bears."""
         return self.text(answer.estimate, self._places(answer))
 
-    def between(self, answer: Released) -> str:
+    def between(self, answer: ReleasedAnswer) -> str:
         """The interval, rounded outwards."""
         places = self._places(answer)
         lower, upper = ends(answer, places)
@@ -71,7 +71,7 @@ class Measure:
         first = number_text(lower, places) if self.dates is None else self._first_date(lower, upper, self.dates)
         return f"between {first} and {self.text(upper, places)}"
 
-    def lies(self, answer: Released) -> str:
+    def lies(self, answer: ReleasedAnswer) -> str:
         """Where the truth lies, after its name."""
         lower, upper = ends(answer, self._places(answer))
         return f"is {self.text(upper, self._places(answer))}" if lower == upper else f"lies {self.between(answer)}"
@@ -81,7 +81,7 @@ class Measure:
             return date_text(self.dates.value(round(value)))
         return f"{number_text(value, places)} {self.unit}".strip()
 
-    def _places(self, answer: Released) -> int:
+    def _places(self, answer: ReleasedAnswer) -> int:
         """Dates are whole numbers."""
         return _places(answer) if self.dates is None else 0
 
@@ -91,13 +91,13 @@ class Measure:
         is_one_year = first.year == second.year and not dates.has_time
         return f"{first:%-d %B}" if is_one_year else date_text(first)
 
-    def of_groups(self, answers: Sequence[Released]) -> str:
+    def of_groups(self, answers: Sequence[ReleasedAnswer]) -> str:
         """The two groups whose intervals are furthest apart; that none can be told apart where all intervals meet."""
         if len(answers) == 1:
             return self.about(answers[0])
         high, low = max(answers, key=lambda each: each.lower), min(answers, key=lambda each: each.upper)
         if high.lower <= low.upper:
-            meeting = Released(label="", estimate=high.lower, lower=high.lower, upper=low.upper)
+            meeting = ReleasedAnswer(label="", estimate=high.lower, lower=high.lower, upper=low.upper)
             return f"{self.noun} may be the same in all groups: {self.between(meeting)}"
         more = "higher" if self.dates is None else "later"
         return (
@@ -106,7 +106,7 @@ class Measure:
         )
 
 
-def most_of(answers: Sequence[Released], what: str) -> str:
+def most_of(answers: Sequence[ReleasedAnswer], what: str) -> str:
     """Which of several groups has the most rows or persons, where their intervals say so.
 
     Args:
@@ -120,14 +120,14 @@ def most_of(answers: Sequence[Released], what: str) -> str:
     return f"{what} {verb} “{first.label}”: {rows_of(first)}"
 
 
-def rows_of(answer: Released) -> str:
+def rows_of(answer: ReleasedAnswer) -> str:
     """A number of rows or persons and where the truth lies."""
     places = _places(answer)
     about = f"about {number_text(answer.estimate, places)} {answer.counted.many}"
     return f"{about}; the true number {Measure(noun='').lies(answer)}"
 
 
-def ends(answer: Released, places: int) -> tuple[float, float]:
+def ends(answer: ReleasedAnswer, places: int) -> tuple[float, float]:
     """Both ends of the interval, rounded outwards."""
     scale = 10**places
     return math.floor(round(answer.lower * scale, 6)) / scale, math.ceil(round(answer.upper * scale, 6)) / scale
@@ -156,7 +156,7 @@ def number_text(value: float, places: int = _PLACES) -> str:
     return f"−{text}" if value < 0 and text.strip("0.,") else text
 
 
-def _places(answer: Released) -> int:
+def _places(answer: ReleasedAnswer) -> int:
     """Decimals that show two digits of the half width."""
     half = (answer.upper - answer.lower) / 2
     if not 0 < half < math.inf:

@@ -20,7 +20,7 @@ _FIELD = "lookup table"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Level:
+class LookupColumn:
     """A column that looks up the texts of another.
 
     Attributes:
@@ -35,7 +35,7 @@ class Level:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Levels:
+class LookupColumns:
     """The columns that a table of several columns makes.
 
     Attributes:
@@ -46,7 +46,7 @@ class Levels:
 
     source: str
     texts: tuple[str, ...]
-    levels: tuple[Level, ...]
+    levels: tuple[LookupColumn, ...]
 
 
 def with_table(formula: str, content: bytes) -> str:
@@ -61,7 +61,7 @@ def with_table(formula: str, content: bytes) -> str:
     return formula.replace(EMPTY, table_text(_entries(content)))
 
 
-def levels_of(content: bytes, *, columns: Collection[str]) -> Levels:
+def levels_of(content: bytes, *, columns: Collection[str]) -> LookupColumns:
     """Read a table of a column and its levels, such as municipality, district and region.
 
     Args:
@@ -94,7 +94,7 @@ def levels_of(content: bytes, *, columns: Collection[str]) -> Levels:
         _add(found, number, *cells)
     if not found:
         raise InvalidInput(_FIELD, "the file", "must have a line with names, and lines of cells below it")
-    return Levels(
+    return LookupColumns(
         source=names[0],
         texts=tuple(found),
         levels=tuple(
@@ -104,9 +104,9 @@ def levels_of(content: bytes, *, columns: Collection[str]) -> Levels:
     )
 
 
-def _level(name: str, source: str, table: dict[str, str]) -> Level:
+def _level(name: str, source: str, table: dict[str, str]) -> LookupColumn:
     read = "[" + source.replace("]", "]]") + "]"
-    return Level(
+    return LookupColumn(
         name=name,
         formula=f'recode({read}, {table_text(table)}, "{OTHERS}")',
         categories=tuple(dict.fromkeys([*table.values(), OTHERS])),

@@ -57,8 +57,8 @@ from releases.worker.runner import ReaderError
 if TYPE_CHECKING:
     from django.contrib.auth.models import Group, User
 
-    from releases.engine.tables.catalogue import Tables
-    from releases.engine.tables.databases import Column
+    from releases.engine.tables.catalogue import ReadableTables
+    from releases.engine.tables.databases import CatalogueColumn
 
 _SCHEME = "connection://"
 _OF_A_SITE = LedgerEntry._meta.db_table
@@ -168,7 +168,7 @@ class Connection:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Listed:
+class ListedTables:
     """What a database has just listed.
 
     Attributes:
@@ -253,7 +253,7 @@ def remove_connection(*, connection: RegisteredConnection, by: User) -> None:
         connection.delete()
 
 
-def tables_of(connection: Connection) -> Listed:
+def tables_of(connection: Connection) -> ListedTables:
     """The tables that a database lists. No row is read.
 
     A registered one counts the rows of the self test once for each version of it and of this software; one of the
@@ -268,7 +268,7 @@ def tables_of(connection: Connection) -> Listed:
     if row is not None and found.version != checked:
         # The version for which the database has just counted right.
         RegisteredConnection.objects.filter(pk=row.pk).update(server_version=found.version, software=_SOFTWARE)
-    return Listed(connection=connection, tables=found.names)
+    return ListedTables(connection=connection, tables=found.names)
 
 
 def _refuse_name(name: str) -> None:
@@ -289,7 +289,7 @@ def _looked_for(connection: Connection) -> str:
     return f"No password was found: this site looks in {connection.password_places}."
 
 
-def _listed_by(connection: Connection, *, checked: str) -> Tables:
+def _listed_by(connection: Connection, *, checked: str) -> ReadableTables:
     found = _tables_of(connection, checked=checked)
     if not found.is_utf8:
         raise Unavailable(f"The database {connection.name} is not in UTF-8, so not every text of it can be read.")
@@ -309,7 +309,7 @@ def _listed_by(connection: Connection, *, checked: str) -> Tables:
     return found
 
 
-def register_table(*, owner: User, title: str, listed: Listed, table: str, group: Group | None = None) -> Dataset:
+def register_table(*, owner: User, title: str, listed: ListedTables, table: str, group: Group | None = None) -> Dataset:
     """Make a dataset of a table in a database. Nothing of it is copied, and no row is read.
 
     Args:
@@ -389,7 +389,7 @@ def version_before(dataset: Dataset, location: str) -> str:
         return reading.version_of_object(location)
 
 
-def _refuse_other_columns(dataset: Dataset, now: dict[str, Column]) -> None:
+def _refuse_other_columns(dataset: Dataset, now: dict[str, CatalogueColumn]) -> None:
     if not now:
         raise Unavailable(f"The database lists no table {dataset.table} any more.")
     names = dataset.columns_read
@@ -406,12 +406,12 @@ def _refuse_other_columns(dataset: Dataset, now: dict[str, Column]) -> None:
             )
 
 
-def _tables_of(connection: Connection, *, checked: str) -> Tables:
+def _tables_of(connection: Connection, *, checked: str) -> ReadableTables:
     with _said_of(connection):
         return reading.tables_of_server(connection.url, checked=checked)
 
 
-def _columns_of(connection: Connection, table: str, *, is_checked: bool) -> dict[str, Column]:
+def _columns_of(connection: Connection, table: str, *, is_checked: bool) -> dict[str, CatalogueColumn]:
     with _said_of(connection):
         return reading.columns_of_server(connection.location(table), is_checked=is_checked)
 

@@ -111,7 +111,7 @@ def execute_release(*, release_id: uuid.UUID | str) -> bool:
 def _execute(release: Release, token: uuid.UUID, folder: Path) -> bool:
     """What a claimed release waits for, by its state and kind; False where another worker holds it now."""
     if release.status is ReleaseState.CLOSING:
-        progress = leases.Progress(_held(release.pk, token))
+        progress = leases.LeaseProgress(_held(release.pk, token))
         return session_closing.publish(release, token, folder, progress=progress)
     return _EXECUTORS[release.kind].carry_out(release, token, folder)
 

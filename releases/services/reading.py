@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from releases.engine.domain.schema import Schema
     from releases.engine.mechanisms.base import Plan
     from releases.engine.mechanisms.pmw.online import OnlinePlan
-    from releases.engine.mechanisms.pmw.session import Session as LiveSession
-    from releases.engine.run import Release as MadeRelease
-    from releases.engine.tables.catalogue import Tables
-    from releases.engine.tables.databases import Column
+    from releases.engine.mechanisms.pmw.session import SessionUnderWay as LiveSession
+    from releases.engine.run import ReleaseOutput as MadeRelease
+    from releases.engine.tables.catalogue import ReadableTables
+    from releases.engine.tables.databases import CatalogueColumn
     from releases.engine.tables.facts import FileFacts
-    from releases.engine.tables.files.ingest import Ingested, Start
+    from releases.engine.tables.files.ingest import FileStart, Ingested
     from releases.engine.tables.files.limits import TableLimits
     from releases.engine.tables.files.progress import Progress
     from releases.engine.workload.queries import Count
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _SHARE_OF_RUN = 0.9
 
 
-def upload_start(source: Path, *, table: TableLimits, facts: FileFacts | None = None) -> Start:
+def upload_start(source: Path, *, table: TableLimits, facts: FileFacts | None = None) -> FileStart:
     """Look at the start of a file that was sent.
 
     Raises:
@@ -62,7 +62,7 @@ def upload_start(source: Path, *, table: TableLimits, facts: FileFacts | None = 
         if error.field == "table":
             raise
         raise InvalidInput(error.field, error.value, error.rule) from None
-    return cast("Start", found)
+    return cast("FileStart", found)
 
 
 def upload(
@@ -128,13 +128,13 @@ def run_plan(plan: Plan, location: str, *, progress: Callable[[str, float], None
         Cancelled: by `progress`.
         ReaderError: with nothing in it that depends on the table.
     """
-    from releases.engine.run import Release
+    from releases.engine.run import ReleaseOutput
     from releases.worker import jobs
 
     result, records = _run(
         jobs.release, seconds=_seconds_of_run(), report=progress, location=location, plan=plan, **_network(location)
     )
-    return Release(plan=plan, result=result, records=records)
+    return ReleaseOutput(plan=plan, result=result, records=records)
 
 
 def open_session(plan: OnlinePlan, location: str) -> LiveSession:
@@ -160,7 +160,7 @@ def count(question: Count, schema: Schema, location: str) -> int:
     return cast("int", counted)
 
 
-def tables_of_server(url: str, *, checked: str) -> Tables:
+def tables_of_server(url: str, *, checked: str) -> ReadableTables:
     """What a database, a folder or storage lists, and what the role of its URL may do.
 
     Args:
@@ -173,10 +173,10 @@ def tables_of_server(url: str, *, checked: str) -> Tables:
     from releases.worker import jobs
 
     found = _run(jobs.tables_of_server, seconds=_seconds_to_ask(url), url=url, checked=checked, **_network(url))
-    return cast("Tables", found)
+    return cast("ReadableTables", found)
 
 
-def columns_of_server(location: str, *, is_checked: bool) -> dict[str, Column]:
+def columns_of_server(location: str, *, is_checked: bool) -> dict[str, CatalogueColumn]:
     """The columns of a table in a database, by name; none where there is no such table.
 
     Args:
@@ -195,7 +195,7 @@ def columns_of_server(location: str, *, is_checked: bool) -> dict[str, Column]:
         is_checked=is_checked,
         **_network(location),
     )
-    return cast("dict[str, Column]", found)
+    return cast("dict[str, CatalogueColumn]", found)
 
 
 def version_of_object(location: str) -> str:

@@ -36,9 +36,9 @@ from releases.models import (
     ReleaseRequest,
     ReleaseState,
     RequestState,
+    SavedWorkload,
     Session,
     Survey,
-    Workload,
 )
 from releases.models.surveys import SurveyState
 from releases.services import session_closing
@@ -175,7 +175,7 @@ def _take_role(decision: Decision) -> bool:
 
 
 def _share_with_fewer(decision: Decision) -> bool:
-    if (shared := _row(decision, Dataset, Workload, Session)) is None:
+    if (shared := _row(decision, Dataset, SavedWorkload, Session)) is None:
         return False
     if isinstance(shared, Session):
         shared.audience = decision.facts["audience"]

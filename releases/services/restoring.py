@@ -56,7 +56,7 @@ class Further:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Missing:
+class MissingOfBudget:
     """What of one budget is missing."""
 
     budget: Budget
@@ -82,20 +82,20 @@ class Missing:
         )
 
 
-def missing_of(budget: Budget) -> Missing | None:
+def missing_of(budget: Budget) -> MissingOfBudget | None:
     """What of a budget is missing; None where nothing is."""
     mark, found = stale_ledger.budget(budget), tuple(_further(Release.objects.filter(dataset__budget=budget)))
-    return Missing(budget=budget, mark=mark, releases=found) if mark or found else None
+    return MissingOfBudget(budget=budget, mark=mark, releases=found) if mark or found else None
 
 
-def all_missing() -> list[Missing]:
+def all_missing() -> list[MissingOfBudget]:
     """What is missing of every budget."""
     found: dict[uuid.UUID, list[Further]] = {}
     for each in _further(Release.objects.filter(dataset__budget__isnull=False)):
         assert each.release.dataset.budget_id is not None
         found.setdefault(each.release.dataset.budget_id, []).append(each)
     budgets = [
-        Missing(budget=budget, mark=stale_ledger.budget(budget), releases=tuple(found.get(budget.pk, ())))
+        MissingOfBudget(budget=budget, mark=stale_ledger.budget(budget), releases=tuple(found.get(budget.pk, ())))
         for budget in Budget.objects.select_related("owner").order_by("created_at")
     ]
     return [each for each in budgets if each.mark or each.releases]

@@ -122,7 +122,7 @@ def publish(release: Release, token: uuid.UUID, folder: Path, *, progress: Progr
     """Make the release of what a claimed session has answered; False where another worker holds it now."""
     from releases.engine.estimation.synthetic import synthetic_records
     from releases.engine.noise.randomness import OperatingSystemRandomness
-    from releases.engine.run import Release as MadeRelease
+    from releases.engine.run import ReleaseOutput as MadeRelease
     from releases.engine.run import rows_to_make
     from releases.publication import files
 

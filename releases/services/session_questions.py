@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Known:
+class FreeAnswer:
     """A question that a finished release answers, and its answer."""
 
     query: Mapping[str, Any]
@@ -48,7 +48,7 @@ def answer_or_offer(
     within: int | None,
     anyway: bool,
     agreed: bool,
-) -> Answered | Known | Offer:
+) -> Answered | FreeAnswer | Offer:
     """The answer; or that of a finished release, where that is at least as near; or what an answer within the error
     that was asked for would take, until that is agreed to.
 
@@ -63,7 +63,7 @@ def answer_or_offer(
     if not anyway:
         known = known_in_session(query, session=session, plan=plan, person=by, within=within)
         if known is not None:
-            return Known(query=query, within=within, answer=known)
+            return FreeAnswer(query=query, within=within, answer=known)
     if within is not None and not agreed:
         price = price_of(session=session, query=query, within=within, by=by)
         if price is not None:

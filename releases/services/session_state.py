@@ -25,7 +25,7 @@ from releases.engine.domain.universe import Universe
 from releases.engine.mechanisms.live.listed import ListedPlan
 from releases.engine.mechanisms.pmw.online import OnlinePlan, Opened
 from releases.engine.mechanisms.pmw.session import AnswerKind, Exchange
-from releases.engine.mechanisms.pmw.session import Session as LiveSession
+from releases.engine.mechanisms.pmw.session import SessionUnderWay as LiveSession
 from releases.engine.workload.queries import Family, read_count
 from releases.models import Session, SessionAnswer, SessionCells
 

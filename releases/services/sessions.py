@@ -28,7 +28,7 @@ from releases.engine.mechanisms.live.noise import PARTS, NoiseRules
 from releases.engine.mechanisms.live.ways import own_options, plan_of_way
 from releases.engine.mechanisms.pmw.online import OnlinePlan, one_count
 from releases.engine.mechanisms.pmw.session import AnswerKind, AnswerPrice, Exchange
-from releases.engine.mechanisms.pmw.session import Session as LiveSession
+from releases.engine.mechanisms.pmw.session import SessionUnderWay as LiveSession
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.queries import Count, Marginal, Workload, read_count
 from releases.engine.workload.questions import universe_asked
@@ -84,7 +84,7 @@ class Answered:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Standing:
+class SessionBalance:
     """Where a session stands. A function of the plan and the transcript, so it is public.
 
     Attributes:
@@ -349,7 +349,7 @@ def _note_if_used_up(session: Session, live: LiveSession) -> None:
         messages.session_used_up(session, answers=len(live.exchanges))
 
 
-def standing(session: Session, plan: OnlinePlan) -> Standing:
+def standing(session: Session, plan: OnlinePlan) -> SessionBalance:
     """What is left of a session, without replaying it."""
     rules = plan.rules
     used = session.answers.filter(kind__in=[each.value for each in AnswerKind if each.is_paid]).count()
@@ -378,7 +378,7 @@ def standing(session: Session, plan: OnlinePlan) -> Standing:
         over = "All paid updates are used; a further answer would come without a proved bound, so none is given."
     elif _is_frozen(session.release):
         over = FROZEN
-    return Standing(
+    return SessionBalance(
         updates=rules.updates,
         questions=rules.questions,
         updates_left=left,

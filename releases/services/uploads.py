@@ -182,7 +182,7 @@ def receive_upload(*, owner: User, title: str, source: Path, facts: FileFacts | 
     return upload
 
 
-class _Progress(leases.Progress):
+class _Progress(leases.LeaseProgress):
     """Writes as well how long it still takes."""
 
     def __init__(self, ours: QuerySet[Upload]) -> None:

@@ -16,7 +16,7 @@ from releases.engine.errors import InvalidInput
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.questions import Inquiry, Question, renamed, universe_asked
 from releases.ledger import audit_log
-from releases.models import AuditAction, Dataset, Release, ReleaseState, Workload, WorkloadVersion
+from releases.models import AuditAction, Dataset, Release, ReleaseState, SavedWorkload, WorkloadVersion
 from releases.schema.descriptions import read_paragraph
 from releases.services.datasets import group_facts, read_title
 from releases.services.planned_transactions import planned_atomically
@@ -60,7 +60,7 @@ def why_not_saved(release: Release) -> str:
 @planned_atomically()
 def save_workload(
     *, release: Release, name: str, by: User, description: str = "", group: Group | None = None
-) -> Workload:
+) -> SavedWorkload:
     """Save what a draft or a release asks as a new workload, of which it then is the first release.
 
     Raises:
@@ -72,7 +72,7 @@ def save_workload(
     called, about = _read_name(name), read_paragraph(description)
     try:
         with transaction.atomic():
-            workload = Workload.objects.create(name=called, description=about, owner=by, group=group)
+            workload = SavedWorkload.objects.create(name=called, description=about, owner=by, group=group)
     except IntegrityError:
         raise _name_taken(called) from None
     version = _add_version(workload, question, number=1, by=by)
@@ -83,7 +83,7 @@ def save_workload(
 
 
 @planned_atomically()
-def save_version(*, workload: Workload, release: Release, by: User) -> WorkloadVersion:
+def save_version(*, workload: SavedWorkload, release: Release, by: User) -> WorkloadVersion:
     """Save what a draft or a release asks as the next version of a workload; the newest again, where it asks the same.
 
     Raises:
@@ -98,7 +98,7 @@ def save_version(*, workload: Workload, release: Release, by: User) -> WorkloadV
 @planned_atomically()
 def edit_workload(
     *,
-    workload: Workload,
+    workload: SavedWorkload,
     by: User,
     since: int,
     name: str | None = None,
@@ -115,7 +115,7 @@ def edit_workload(
         InvalidInput: a value breaks its rule.
         Refusal: somebody else has made a newer version meanwhile.
     """
-    locked = Workload.objects.select_for_update().get(pk=workload.pk)
+    locked = SavedWorkload.objects.select_for_update().get(pk=workload.pk)
     latest = locked.latest
     if latest.number != since:
         raise Refusal(
@@ -137,7 +137,7 @@ def edit_workload(
 
 
 @transaction.atomic
-def share_workload(*, workload: Workload, group: Group | None, by: User) -> None:
+def share_workload(*, workload: SavedWorkload, group: Group | None, by: User) -> None:
     """Let a group use and edit a workload, or nobody but its owner.
 
     Raises:
@@ -157,7 +157,7 @@ def share_workload(*, workload: Workload, group: Group | None, by: User) -> None
 
 
 @transaction.atomic
-def discard_workload(*, workload: Workload, by: User) -> None:
+def discard_workload(*, workload: SavedWorkload, by: User) -> None:
     """Delete a workload that no submitted release was taken from. Drafts keep their questions.
 
     Raises:
@@ -271,9 +271,9 @@ def _link(locked: Release, release: Release, version: WorkloadVersion) -> None:
     locked.save(update_fields=["workload_version"])
 
 
-def _next_version(workload: Workload, question: Question, *, by: User) -> WorkloadVersion:
+def _next_version(workload: SavedWorkload, question: Question, *, by: User) -> WorkloadVersion:
     # Locked, so that two people who edit at once make two versions.
-    locked = Workload.objects.select_for_update().get(pk=workload.pk)
+    locked = SavedWorkload.objects.select_for_update().get(pk=workload.pk)
     latest = locked.latest
     asked = replace(question, universe=universe_asked(question))
     if latest.questions == asked.to_json() and latest.needed == asked.universe:
@@ -283,7 +283,7 @@ def _next_version(workload: Workload, question: Question, *, by: User) -> Worklo
     return version
 
 
-def _add_version(workload: Workload, question: Question, *, number: int, by: User) -> WorkloadVersion:
+def _add_version(workload: SavedWorkload, question: Question, *, number: int, by: User) -> WorkloadVersion:
     asked = replace(question, universe=universe_asked(question))
     columns = [each.to_json() for each in asked.universe.attributes]
     return WorkloadVersion.objects.create(
@@ -340,7 +340,7 @@ def _about(question: Question, name: str) -> Question:
     return replace(question, families=tuple(each for each in question.families if name in each.attributes))
 
 
-def workload_named(text: str) -> Workload:
+def workload_named(text: str) -> SavedWorkload:
     """The workload of that name; of several, the one of the owner who is named before a slash.
 
     Raises:
@@ -355,8 +355,8 @@ def workload_named(text: str) -> Workload:
     raise InvalidInput("workload", text, f"is the name of several workloads; write {owners}")
 
 
-def _named(text: str) -> Iterator[Workload]:
-    yield from Workload.objects.filter(name=text).select_related("owner").order_by("owner__username")
+def _named(text: str) -> Iterator[SavedWorkload]:
+    yield from SavedWorkload.objects.filter(name=text).select_related("owner").order_by("owner__username")
     owner, slash, name = text.partition("/")
     if slash:
-        yield from Workload.objects.filter(owner__username=owner, name=name).select_related("owner")
+        yield from SavedWorkload.objects.filter(owner__username=owner, name=name).select_related("owner")

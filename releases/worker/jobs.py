@@ -16,12 +16,12 @@ from releases.engine.estimation.result import Result
 from releases.engine.estimation.synthetic import Records
 from releases.engine.mechanisms.base import Plan, mechanisms
 from releases.engine.mechanisms.pmw.online import ExactCounts, OnlinePlan
-from releases.engine.mechanisms.pmw.session import Session
+from releases.engine.mechanisms.pmw.session import SessionUnderWay
 from releases.engine.noise.randomness import OperatingSystemRandomness
 from releases.engine.run import run_release
 from releases.engine.tables import catalogue, fingerprint, storage
 from releases.engine.tables.connection import Limits
-from releases.engine.tables.databases import Column, Database
+from releases.engine.tables.databases import CatalogueColumn, Database
 from releases.engine.tables.facts import FileFacts
 from releases.engine.tables.files import ingest
 from releases.engine.tables.files.limits import TableLimits
@@ -36,7 +36,7 @@ Report: TypeAlias = Callable[[str, float], None]
 mechanisms()
 
 
-def start_of_upload(*, source: Path, facts: FileFacts | None, table: TableLimits, limits: Limits) -> ingest.Start:
+def start_of_upload(*, source: Path, facts: FileFacts | None, table: TableLimits, limits: Limits) -> ingest.FileStart:
     """Look at the start of a file that was sent."""
     return ingest.check_start(source, facts=facts, limits=table, database=limits)
 
@@ -76,7 +76,7 @@ def release(
     return made.result, made.records
 
 
-def opened_session(*, plan: OnlinePlan, location: str, limits: Limits) -> Session:
+def opened_session(*, plan: OnlinePlan, location: str, limits: Limits) -> SessionUnderWay:
     """Open a charged session."""
     with _counts(plan.schema, location, limits) as counts:
         return plan.open(counts, rng=OperatingSystemRandomness())
@@ -93,7 +93,7 @@ def tables_of_server(
     url: str,
     checked: str,
     limits: Limits,  # noqa: ARG001  every job gets them
-) -> catalogue.Tables:
+) -> catalogue.ReadableTables:
     """What a database, a folder or storage lists, and what its role may do. No row is read.
 
     A database counts the rows of the self test too, unless it is of the version for which it did.
@@ -104,7 +104,7 @@ def tables_of_server(
     return found
 
 
-def columns_of_server(*, location: str, is_checked: bool, limits: Limits) -> dict[str, Column]:
+def columns_of_server(*, location: str, is_checked: bool, limits: Limits) -> dict[str, CatalogueColumn]:
     """The columns of a table in a database, a folder or storage, with their types. No row is read.
 
     A database counts the rows of the self test first, unless it just did.

@@ -131,7 +131,7 @@ def give_up(ours: QuerySet[Any], *, waiting: str, failed: str) -> str | None:
     return waiting if moved else None
 
 
-class Progress:
+class LeaseProgress:
     """Writes step and share to the row, seldom, and stops work whose lease was lost. For work of which both are known
     to whoever sees them: an upload, to its owner; a closing, which touches no data."""
 

@@ -18,7 +18,7 @@ import numpy as np
 from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
 from releases.engine.smalldb.candidates import Databases
-from releases.engine.smalldb.strategies import Setting, Shape, shape_of
+from releases.engine.smalldb.strategies import CountingShape, DrawSetting, shape_of
 from releases.engine.tables.counts import marginal
 from releases.engine.workload.queries import Family, Workload
 
@@ -107,9 +107,9 @@ CASES = {
 CASES_AND_DATABASES = [(name, databases) for name, case in CASES.items() for databases in case.databases]
 
 
-def shape_for(case: Case, databases: Databases) -> Shape:
+def shape_for(case: Case, databases: Databases) -> CountingShape:
     shape = shape_of(case.workload, databases)
-    assert isinstance(shape, Shape), shape
+    assert isinstance(shape, CountingShape), shape
     return shape
 
 
@@ -220,18 +220,18 @@ def _cells_of_parts(universe: Universe, parts: list[Universe]) -> list[list[int]
     ]
 
 
-def outcome(shape: Shape, drawn) -> tuple[tuple[int, ...], ...]:
+def outcome(shape: CountingShape, drawn) -> tuple[tuple[int, ...], ...]:
     """What was drawn, as in `Everything.outcomes`."""
     return tuple(tuple(part.gathered(each).reshape(-1).tolist()) for part, each in zip(shape.parts, drawn, strict=True))
 
 
-def tables_of(workload: Workload, shape: Shape, cells) -> list[np.ndarray]:
+def tables_of(workload: Workload, shape: CountingShape, cells) -> list[np.ndarray]:
     """The tables of the shape's parts, of counts for all cells of the universe."""
     whole = np.asarray(cells, dtype=np.int64).reshape(workload.universe.shape)
     return [marginal(whole, workload.universe.axes(part.universe.names)) for part in shape.parts]
 
 
-def kinds_of(shape: Shape, tables) -> list[np.ndarray]:
+def kinds_of(shape: CountingShape, tables) -> list[np.ndarray]:
     return [part.of_kinds(table) for part, table in zip(shape.parts, tables, strict=True)]
 
 
@@ -239,5 +239,5 @@ def flat(tables) -> list[np.ndarray]:
     return [table.reshape(-1) for table in tables]
 
 
-def setting(size, *, rows, epsilon=Fraction(1), unit=1, off=0) -> Setting:
-    return Setting(size=size, rows=rows, epsilon=epsilon, unit=unit, off=off)
+def setting(size, *, rows, epsilon=Fraction(1), unit=1, off=0) -> DrawSetting:
+    return DrawSetting(size=size, rows=rows, epsilon=epsilon, unit=unit, off=off)

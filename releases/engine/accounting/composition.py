@@ -34,7 +34,7 @@ _MAX_STEPS_EXACTLY = 50_000
 P = ParamSpec("P")
 
 
-class Question(StrEnum):
+class FigureUse(StrEnum):
     """What a figure may be used for.
 
     FILTER: it holds although later parameters depend on earlier answers; it may refuse or allow a release.
@@ -53,7 +53,7 @@ class Guarantee:
 
     epsilon: Fraction
     delta: Fraction
-    question: Question
+    question: FigureUse
     source: str
 
     def in_words(self) -> str:
@@ -62,19 +62,19 @@ class Guarantee:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Rule:
+class CompositionTheorem:
     """A theorem in the registry: its name, the question it is valid for, where it stands, and its
     computation.
     """
 
     name: str
-    question: Question
+    question: FigureUse
     source: str
     compute: Callable[..., Guarantee]
 
 
 def rule(
-    *, registry: dict[str, Rule], question: Question, source: str
+    *, registry: dict[str, CompositionTheorem], question: FigureUse, source: str
 ) -> Callable[[Callable[P, tuple[Fraction, Fraction]]], Callable[P, Guarantee]]:
     """Enter a computation of (epsilon, delta) in a registry; what it returns is rounded up and labelled."""
 
@@ -93,7 +93,9 @@ def rule(
 
         labelled.__doc__ = compute.__doc__
         labelled.__name__ = compute.__name__
-        registry[compute.__name__] = Rule(name=compute.__name__, question=question, source=source, compute=labelled)
+        registry[compute.__name__] = CompositionTheorem(
+            name=compute.__name__, question=question, source=source, compute=labelled
+        )
         return labelled
 
     return register

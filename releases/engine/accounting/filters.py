@@ -99,9 +99,9 @@ from math import ceil, log, log1p
 from typing import Any
 
 from releases.engine.accounting.accountant import DELTA_PLACES, EPSILON_PLACES, Price
-from releases.engine.accounting.composition import Guarantee, Question
+from releases.engine.accounting.composition import FigureUse, Guarantee
 from releases.engine.accounting.conversions import epsilon_of_renyi, epsilon_of_rho, largest_rho, rho_of_pure
-from releases.engine.accounting.mixture import ORDERS, Mixture, divergences, largest
+from releases.engine.accounting.mixture import ORDERS, MixtureRule, divergences, largest
 from releases.engine.arithmetic.rounding import ceiling, floor
 from releases.engine.domain.privacy import LARGEST_EPSILON, decimal_text
 from releases.engine.errors import InvalidInput, Unpriceable
@@ -228,7 +228,7 @@ class Branch:
 
     name: str
     limits: tuple[Limit, ...]
-    mixture: Mixture | None = None
+    mixture: MixtureRule | None = None
 
     def holds(self, totals: Totals) -> bool:
         if any(getattr(totals, limit.column) > limit.cap for limit in self.limits):
@@ -244,12 +244,12 @@ class Branch:
 
 
 @lru_cache(maxsize=16384)
-def _holds(mixture: Mixture, sums: tuple[int, ...]) -> bool:
+def _holds(mixture: MixtureRule, sums: tuple[int, ...]) -> bool:
     return mixture.holds(sums)
 
 
 @lru_cache(maxsize=16384)
-def _share(mixture: Mixture, sums: tuple[int, ...]) -> Fraction:
+def _share(mixture: MixtureRule, sums: tuple[int, ...]) -> Fraction:
     share = mixture.share(sums)
     return Fraction(1) if share == float("inf") else Fraction(ceil(share * 10**9 * (1 + 1e-9)), 10**9)
 
@@ -293,11 +293,11 @@ class Caps:
         return replace(whole, rho=floor(rho, places=EPSILON_PLACES))
 
     @property
-    def mixture(self) -> Mixture | None:
+    def mixture(self) -> MixtureRule | None:
         """The rule for the sums at each order; None where there is none."""
         if self.policy is not Policy.ZCDP or self.rho:
             return None
-        return Mixture(epsilon=self.epsilon, delta=self.delta * 8 // 10)
+        return MixtureRule(epsilon=self.epsilon, delta=self.delta * 8 // 10)
 
     def replaces(self, rho: int) -> bool:
         """Whether whatever a rule of before with this rho_B accepts is accepted: all its sums are at most a rho_B."""
@@ -332,7 +332,7 @@ class Caps:
         return Guarantee(
             epsilon=Fraction(self.epsilon, 10**EPSILON_PLACES),
             delta=Fraction(self.delta, 10**DELTA_PLACES),
-            question=Question.FILTER,
+            question=FigureUse.FILTER,
             source=f"{self.policy.value} filter",
         )
 
@@ -487,7 +487,7 @@ def report(spent: Totals, caps: Caps) -> Guarantee:
     return Guarantee(
         epsilon=epsilon,
         delta=delta,
-        question=Question.FILTER if exact else Question.DISPLAY,
+        question=FigureUse.FILTER if exact else FigureUse.DISPLAY,
         source=source,
     )
 

@@ -70,7 +70,7 @@ _A = 1 + _B
 
 
 @dataclass(frozen=True, slots=True)
-class Mixture:
+class MixtureRule:
     """The rule for one budget.
 
     Attributes:
@@ -193,13 +193,13 @@ def largest(fits: Callable[[int], bool], *, near: int, most: int) -> int:
     return low
 
 
-def weights(rule: Mixture) -> tuple[int, ...]:
+def weights(rule: MixtureRule) -> tuple[int, ...]:
     """lambda_j in 2**-100."""
     return _weights(rule)
 
 
 @lru_cache(maxsize=4096)
-def _weights(rule: Mixture) -> tuple[int, ...]:
+def _weights(rule: MixtureRule) -> tuple[int, ...]:
     context = reals()
     conversion = number(Fraction(rule.delta, 10**DELTA_PLACES))
     epsilon = number(Fraction(rule.epsilon, 10**EPSILON_PLACES))
@@ -217,11 +217,11 @@ def _weights(rule: Mixture) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=4096)
-def _logarithms(rule: Mixture) -> _Floats:
+def _logarithms(rule: MixtureRule) -> _Floats:
     return np.array([log(weight) if weight else -1e9 for weight in _weights(rule)]) - _WEIGHT_BITS * log(2)
 
 
-def _is_proved(rule: Mixture, sums: tuple[int, ...], counts: list[int]) -> bool:
+def _is_proved(rule: MixtureRule, sums: tuple[int, ...], counts: list[int]) -> bool:
     """Whether the probabilities counts/sum(counts) prove the sums accepted: an exact sum and a certified bound."""
     known = _weights(rule)
     used = [(place, count) for place, count in enumerate(counts) if count > 0 and known[place]]
@@ -234,7 +234,7 @@ def _is_proved(rule: Mixture, sums: tuple[int, ...], counts: list[int]) -> bool:
     return spent <= _allowed_at_least(rule, tuple(used))
 
 
-def _allowed_at_least(rule: Mixture, used: tuple[tuple[int, int], ...]) -> Fraction:
+def _allowed_at_least(rule: MixtureRule, used: tuple[tuple[int, int], ...]) -> Fraction:
     """A rational at most C(pi)."""
     context, known = intervals(), _weights(rule)
     total = sum(count for _, count in used)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from releases.engine.accounting import events as kinds
 from releases.engine.accounting.accountant import DELTA_PLACES, EPSILON_PLACES, forms, price
 from releases.engine.accounting.calibration import analytic_gaussian_epsilon
-from releases.engine.accounting.composition import Guarantee, Question, Rule, optimal_epsilon, rule
+from releases.engine.accounting.composition import CompositionTheorem, FigureUse, Guarantee, optimal_epsilon, rule
 from releases.engine.accounting.conversions import epsilon_of_rho
 from releases.engine.accounting.renyi import renyi_epsilon
 from releases.engine.errors import InvalidInput, Unpriceable
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _LossDistribution: TypeAlias = Any
 
 #: Every rule that takes a plan's events and a delta, by name.
-PLANNING_RULES: dict[str, Rule] = {}
+PLANNING_RULES: dict[str, CompositionTheorem] = {}
 
 #: The guard about numerical convolution of privacy losses: its rounding is not covered by the word "pessimistic" (the
 #: error in delta is about 1e-14, and truncated tails add 1e-15 a convolution), so delta is asked for with this much
@@ -65,7 +65,7 @@ def planned(
     return tuple(sorted(figures, key=lambda figure: (figure.epsilon, figure.delta)))
 
 
-@rule(registry=PLANNING_RULES, question=Question.PLANNED, source="sums of epsilon and of rho (accountant.price)")
+@rule(registry=PLANNING_RULES, question=FigureUse.PLANNED, source="sums of epsilon and of rho (accountant.price)")
 def summed(events: Sequence[Event], *, delta: Fraction) -> tuple[Fraction, Fraction]:
     """The approximate form of the ledger's own price."""
     charge = price(events, delta=delta)
@@ -76,7 +76,7 @@ def summed(events: Sequence[Event], *, delta: Fraction) -> tuple[Fraction, Fract
 
 @rule(
     registry=PLANNING_RULES,
-    question=Question.PLANNED,
+    question=FigureUse.PLANNED,
     source="Mironov 2017; converted by Balle, Barthe, Gaboardi, Hsu and Sato 2020, Theorem 21",
 )
 def renyi(events: Sequence[Event], *, delta: Fraction) -> tuple[Fraction, Fraction]:
@@ -85,7 +85,7 @@ def renyi(events: Sequence[Event], *, delta: Fraction) -> tuple[Fraction, Fracti
     return epsilon, delta
 
 
-@rule(registry=PLANNING_RULES, question=Question.PLANNED, source="Balle and Wang 2018, Theorem 8")
+@rule(registry=PLANNING_RULES, question=FigureUse.PLANNED, source="Balle and Wang 2018, Theorem 8")
 def exact_gaussian(events: Sequence[Event], *, delta: Fraction) -> tuple[Fraction, Fraction]:
     """The exact epsilon of a plan of continuous Gaussian noise alone."""
     precision = Fraction(0)
@@ -100,7 +100,7 @@ def exact_gaussian(events: Sequence[Event], *, delta: Fraction) -> tuple[Fractio
 
 @rule(
     registry=PLANNING_RULES,
-    question=Question.PLANNED,
+    question=FigureUse.PLANNED,
     source="Kairouz, Oh and Viswanath 2015, Theorem 3.3",
 )
 def exact_pure(events: Sequence[Event], *, delta: Fraction) -> tuple[Fraction, Fraction]:
@@ -118,7 +118,7 @@ def exact_pure(events: Sequence[Event], *, delta: Fraction) -> tuple[Fraction, F
 
 @rule(
     registry=PLANNING_RULES,
-    question=Question.PLANNED,
+    question=FigureUse.PLANNED,
     source="Koskela, Jälkö and Honkela 2020; Doroshenko et al. 2022 (dp-accounting 0.6.0), with allowances",
 )
 def loss_distribution(events: Sequence[Event], *, delta: Fraction) -> tuple[Fraction, Fraction]:

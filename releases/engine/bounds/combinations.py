@@ -107,7 +107,7 @@ DISCRETE_LAPLACE, DISCRETE_GAUSSIAN = DiscreteLaplaceLaw(), DiscreteGaussianLaw(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Combination:
+class NoiseCombination:
     """Σ c_i Z_i of independent draws, those alike put together.
 
     Attributes:
@@ -132,7 +132,7 @@ class Combination:
         return np.concatenate([self.numbers @ law.log_transform(each, self.variances[:, None]) for each in scaled])
 
 
-def combination_quantile(combination: Combination, *, law: SummandLaw, beta: float, least: float = 0.0) -> float:
+def combination_quantile(combination: NoiseCombination, *, law: SummandLaw, beta: float, least: float = 0.0) -> float:
     """A w with Pr[|S| > w] <= beta, as at the head of this file.
 
     Args:
@@ -165,12 +165,12 @@ def combination_quantile(combination: Combination, *, law: SummandLaw, beta: flo
     return high + _ALLOWED * smoothing
 
 
-def quick_quantile(combination: Combination, *, law: SummandLaw, beta: float) -> float:
+def quick_quantile(combination: NoiseCombination, *, law: SummandLaw, beta: float) -> float:
     """A w with Pr[|S| > w] <= beta by Chernoff's bound: no less than the least one, and quickly found."""
     return _chernoff(combination, law, beta, smoothing=0.0)
 
 
-def _chernoff(combination: Combination, law: SummandLaw, beta: float, *, smoothing: float) -> float:
+def _chernoff(combination: NoiseCombination, law: SummandLaw, beta: float, *, smoothing: float) -> float:
     """A w with Pr[|S + a normal variable of deviation `smoothing`| > w] <= beta: any u gives one, the best of many."""
     pairs = zip(combination.variances, combination.factors, strict=True)
     u = _SHARES * min(law.steepest(variance) / factor for variance, factor in pairs)
@@ -179,10 +179,10 @@ def _chernoff(combination: Combination, law: SummandLaw, beta: float, *, smoothi
     return float(np.min((log_mgf + log(2 / beta)) / u))
 
 
-def _last_angle(combination: Combination, law: SummandLaw, farthest: float) -> float:
+def _last_angle(combination: NoiseCombination, law: SummandLaw, farthest: float) -> float:
     """An angle from which on, up to the farthest, φ is below e^-50; the farthest itself where none is known."""
     kept = combination.factors * farthest <= pi
-    falling = Combination(
+    falling = NoiseCombination(
         factors=combination.factors[kept], variances=combination.variances[kept], numbers=combination.numbers[kept]
     )
     angles = farthest * _TRIED

@@ -152,21 +152,21 @@ class Numbers:
         """h above."""
         return 2 if self.neighbours is NeighbouringRelation.REPLACE else 1
 
-    def measured(self, *, is_pure: bool) -> Measured:
+    def measured(self, *, is_pure: bool) -> MeasuredRows:
         """What is left for the answers once n is known."""
         if self.neighbours is NeighbouringRelation.REPLACE:
-            return Measured(share=1.0, beta=float(self.beta), off=0.0)
+            return MeasuredRows(share=1.0, beta=float(self.beta), off=0.0)
         if is_pure:
             scale = 1 / (TOTAL_SHARE * self.epsilon)
             off = float(laplace_max_quantile(scale=scale, count=1, beta=float(self.beta * TOTAL_BETA)))
         else:
             sigma = sqrt(1 / (2 * float(TOTAL_SHARE) * self.rho))
             off = _gaussian_quantile(sigma, count=1, beta=float(self.beta * TOTAL_BETA))
-        return Measured(share=float(1 - TOTAL_SHARE), beta=float(self.beta * (1 - TOTAL_BETA)), off=off)
+        return MeasuredRows(share=float(1 - TOTAL_SHARE), beta=float(self.beta * (1 - TOTAL_BETA)), off=off)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Measured:
+class MeasuredRows:
     """What is left of a budget once the number of rows is known.
 
     Attributes:
@@ -424,7 +424,7 @@ def _small_database(numbers: Numbers, is_pure: bool) -> WayBound:
     )
 
 
-def _databases(numbers: Numbers, measured: Measured, *, epsilon: float) -> tuple[float, NDArray[np.float64]]:
+def _databases(numbers: Numbers, measured: MeasuredRows, *, epsilon: float) -> tuple[float, NDArray[np.float64]]:
     """Epsilon of the choice, and the bound for each size that is tried."""
     fits = existence.best_fit(existence.Rounding.ANY, sizes=_TRIED, kinds=numbers.cells, answers=numbers.queries)
     log_ratios = log_multisets(numbers.cells, _TRIED)

@@ -36,7 +36,7 @@ class Bins(Protocol):
     def size(self) -> int: ...
 
 
-class Attribute(Bins, Protocol):
+class BinnedColumn(Bins, Protocol):
     """What is asked of a declared column."""
 
     @property
@@ -86,7 +86,7 @@ class Combination:
         """The same of columns that are called otherwise, by their names in it."""
         return Combination(bins=tuple((names.get(name, name), labels) for name, labels in self.bins))
 
-    def to_json(self, attributes: Iterable[Attribute] = ()) -> dict[str, list[str] | str]:
+    def to_json(self, attributes: Iterable[BinnedColumn] = ()) -> dict[str, list[str] | str]:
         """By column its bins. In the universe of a plan that leaves out rows without a value, all that are left may be
         named: that is any value.
 
@@ -101,7 +101,7 @@ def _listed(labels: Sequence[str]) -> str:
     return labels[0] if len(labels) == 1 else f"{', '.join(labels[:-1])} or {labels[-1]}"
 
 
-def read_combinations(value: object, attributes: Sequence[Attribute]) -> tuple[Combination, ...]:
+def read_combinations(value: object, attributes: Sequence[BinnedColumn]) -> tuple[Combination, ...]:
     """Read the combinations of a schema: a list of objects, each from columns to lists of their bins.
 
     Raises:
@@ -123,7 +123,7 @@ def read_combinations(value: object, attributes: Sequence[Attribute]) -> tuple[C
     return tuple(found)
 
 
-def _combination(field: str, value: object, known: Mapping[str, Attribute]) -> Combination:
+def _combination(field: str, value: object, known: Mapping[str, BinnedColumn]) -> Combination:
     if not isinstance(value, dict):
         raise InvalidInput(field, value, "must be an object from columns to lists of their bins")
     if not 2 <= len(value) <= MAX_JOINED:
@@ -148,12 +148,12 @@ def _combination(field: str, value: object, known: Mapping[str, Attribute]) -> C
     )
 
 
-def _is_any(labels: object, attribute: Attribute) -> bool:
+def _is_any(labels: object, attribute: BinnedColumn) -> bool:
     """Whether all bins are meant, of a column whose rows without a value are left out."""
     return labels == _ANY and attribute.has_grammar and attribute.drops_missing
 
 
-def _check_bins(field: str, labels: object, attribute: Attribute) -> None:
+def _check_bins(field: str, labels: object, attribute: BinnedColumn) -> None:
     if not isinstance(labels, list) or not labels:
         raise InvalidInput(field, labels, "must be a list with at least one bin")
     declared, seen = set(attribute.labels), set[str]()
@@ -167,12 +167,12 @@ def _check_bins(field: str, labels: object, attribute: Attribute) -> None:
     _check_leaves_one(field, labels, attribute)
 
 
-def _check_leaves_one(field: str, labels: Sequence[str], attribute: Attribute) -> None:
+def _check_leaves_one(field: str, labels: Sequence[str], attribute: BinnedColumn) -> None:
     if len(labels) == attribute.size:
         raise InvalidInput(field, f"all {len(labels)} bins", "must leave at least one bin of the column out")
 
 
-def check_declared(combinations: Iterable[Combination], attributes: Iterable[Attribute]) -> None:
+def check_declared(combinations: Iterable[Combination], attributes: Iterable[BinnedColumn]) -> None:
     """
     Raises:
         InvalidInput: one names all bins of a column, which plans may and declarations may not.
@@ -183,7 +183,7 @@ def check_declared(combinations: Iterable[Combination], attributes: Iterable[Att
             _check_leaves_one(f"impossible[{position}].{name}", labels, known[name])
 
 
-def check_possible(combinations: Sequence[Combination], attributes: Sequence[Attribute]) -> None:
+def check_possible(combinations: Sequence[Combination], attributes: Sequence[BinnedColumn]) -> None:
     """
     Raises:
         InvalidInput: no row is left that breaks no rule, or that takes too long to see.
@@ -265,7 +265,7 @@ def of_columns(combinations: Iterable[Combination], names: Iterable[str]) -> tup
     )
 
 
-def within(combinations: Iterable[Combination], attributes: Sequence[Attribute]) -> tuple[Combination, ...]:
+def within(combinations: Iterable[Combination], attributes: Sequence[BinnedColumn]) -> tuple[Combination, ...]:
     """The same where columns have fewer bins: those that are left of each, and none where a column has none left. Those
     that are alike then are one."""
     labels = {each.name: set(each.labels) for each in attributes}
@@ -277,6 +277,6 @@ def within(combinations: Iterable[Combination], attributes: Sequence[Attribute])
 
 
 def combinations_to_json(
-    combinations: Iterable[Combination], attributes: Sequence[Attribute] = ()
+    combinations: Iterable[Combination], attributes: Sequence[BinnedColumn] = ()
 ) -> list[dict[str, Any]]:
     return [each.to_json(attributes) for each in combinations]

@@ -37,7 +37,7 @@ _MAX_COUNTED_CELLS = 10_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class ConnectedAttributes:
     """Attributes that questions connect.
 
     Attributes:
@@ -125,7 +125,7 @@ class Part:
         return found
 
 
-def connected_parts(workload: Workload) -> tuple[Part, ...]:
+def connected_parts(workload: Workload) -> tuple[ConnectedAttributes, ...]:
     """The parts that the questions of `workload` fall into, in universe order."""
     group_of: dict[str, list[str]] = {}
     for names in workload.marginals:
@@ -142,7 +142,7 @@ def connected_parts(workload: Workload) -> tuple[Part, ...]:
     universe = workload.universe
     parts = ((sorted(group_of[sets[0][0]], key=universe.axis), sets) for sets in asked.values())
     return tuple(
-        Part(universe=universe.project(names), asked=tuple(sets))
+        ConnectedAttributes(universe=universe.project(names), asked=tuple(sets))
         for names, sets in sorted(parts, key=lambda part: universe.axis(part[0][0]))
     )
 
@@ -151,7 +151,7 @@ def _cells(shape: Axes, cliques: Sequence[Clique]) -> int:
     return sum(prod(shape[axis] for axis in clique.axes) for clique in cliques)
 
 
-def joined_by_levels(universe: Universe, parts: Sequence[Part]) -> tuple[Part, ...]:
+def joined_by_levels(universe: Universe, parts: Sequence[ConnectedAttributes]) -> tuple[ConnectedAttributes, ...]:
     """The parts as they are fitted: those that have columns of one hierarchy joined, so that tables over levels are
     read off one estimate. Where what they become cannot be held they stay apart.
 
@@ -160,7 +160,7 @@ def joined_by_levels(universe: Universe, parts: Sequence[Part]) -> tuple[Part, .
     """
     if not universe.hierarchies:
         return tuple(parts)
-    groups: list[list[Part]] = [[part] for part in parts]
+    groups: list[list[ConnectedAttributes]] = [[part] for part in parts]
     asked = {name for part in parts for name in part.universe.names}
     for each in universe.project(name for name in universe.names if name in asked).hierarchies:
         met = [group for group in groups if any(set(each.names) & set(part.universe.names) for part in group)]
@@ -170,9 +170,11 @@ def joined_by_levels(universe: Universe, parts: Sequence[Part]) -> tuple[Part, .
     return tuple(sorted(found, key=lambda part: universe.axis(part.universe.names[0])))
 
 
-def _joined_part(universe: Universe, parts: Sequence[Part]) -> Sequence[Part]:
+def _joined_part(universe: Universe, parts: Sequence[ConnectedAttributes]) -> Sequence[ConnectedAttributes]:
     names = sorted((name for part in parts for name in part.universe.names), key=universe.axis)
-    whole = Part(universe=universe.project(names), asked=tuple(asked for part in parts for asked in part.asked))
+    whole = ConnectedAttributes(
+        universe=universe.project(names), asked=tuple(asked for part in parts for asked in part.asked)
+    )
     if not whole.universe.hierarchies or (len(parts) == 1 and whole.is_whole):
         return parts
     if whole.universe.size <= MAX_JOINED_CELLS:
@@ -190,7 +192,7 @@ def _joined_part(universe: Universe, parts: Sequence[Part]) -> Sequence[Part]:
     return [replace(whole, joined=cliques)]
 
 
-def are_levels_joined(universe: Universe, parts: Sequence[Part]) -> bool:
+def are_levels_joined(universe: Universe, parts: Sequence[ConnectedAttributes]) -> bool:
     """Whether each hierarchy of the parts is held whole by one, so that tables over levels are read off one estimate.
 
     Args:
@@ -202,7 +204,7 @@ def are_levels_joined(universe: Universe, parts: Sequence[Part]) -> bool:
     return held >= set(universe.project(name for name in universe.names if name in asked).hierarchies)
 
 
-def answers(workload: Workload, parts: Sequence[Part], tables: Iterable[Joint]) -> list[NDArray[Any]]:
+def answers(workload: Workload, parts: Sequence[ConnectedAttributes], tables: Iterable[Joint]) -> list[NDArray[Any]]:
     """The answers of each family of the workload from one joint table a part."""
     marginals: dict[Names, NDArray[Any]] = {}
     for part, table in zip(parts, tables, strict=True):
@@ -237,12 +239,12 @@ class Counting:
         )
 
 
-def _counted_together(workload: Workload) -> list[Part]:
+def _counted_together(workload: Workload) -> list[ConnectedAttributes]:
     """The parts, of families that count the same rows: those of a joint table are counted by all of its columns."""
     return [part for group in workload.by_rules for part in connected_parts(group)]
 
 
-def _is_counted_once(part: Part) -> bool:
+def _is_counted_once(part: ConnectedAttributes) -> bool:
     return len(part.asked) > 1 and part.universe.size <= _MAX_COUNTED_CELLS
 
 
@@ -278,14 +280,14 @@ def _read_once(counts: Counts, sets: Sequence[Names]) -> Iterator[NDArray[np.int
         yield tables.pop(0)
 
 
-def distribution(described: Sequence[Part | Universe], tables: Iterable[Joint]) -> Distribution:
+def distribution(described: Sequence[ConnectedAttributes | Universe], tables: Iterable[Joint]) -> Distribution:
     """Tables over some attributes each as independent components. Of attributes in none of them it says nothing."""
     return Distribution(components=tuple(_component(*each) for each in zip(described, tables, strict=True)))
 
 
-def _component(described: Part | Universe, table: Joint) -> Component | TreeComponent:
+def _component(described: ConnectedAttributes | Universe, table: Joint) -> Component | TreeComponent:
     if not isinstance(table, tuple):
         names = described.names if isinstance(described, Universe) else described.universe.names
         return Component(names=names, weights=table)
-    assert isinstance(described, Part)
+    assert isinstance(described, ConnectedAttributes)
     return TreeComponent(names=described.universe.names, cliques=described.cliques, tables=table)

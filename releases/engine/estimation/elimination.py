@@ -33,7 +33,7 @@ class RootChild:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class EliminationPlan:
     """The tree: where each part lives in one flat work space, and the steps that fill it.
 
     Attributes:
@@ -93,7 +93,7 @@ def _root_blocks(lengths: Sequence[int], count: int) -> list[tuple[int, int]]:
 
 
 class Planner:
-    """Builds a `Plan`. Parts are told apart by their axes, ascending; each is made once."""
+    """Builds a `EliminationPlan`. Parts are told apart by their axes, ascending; each is made once."""
 
     def __init__(self, shape: Axes, sets: Sequence[Axes]) -> None:
         self.shape = shape
@@ -118,7 +118,7 @@ class Planner:
             self.space += self.cells(axes)
         return self.at[axes]
 
-    def plan(self) -> Plan:
+    def plan(self) -> EliminationPlan:
         proper = {axes for axes in self.asked if axes != self.everything}
         largest = [
             axes for axes in proper if not any(len(axes) < len(other) and set(axes) < set(other) for other in proper)
@@ -130,7 +130,7 @@ class Planner:
             if axes not in self.origin:
                 made = [part for part in self.origin if set(axes) < set(part) and part != self.everything]
                 self.descend(min(made, key=self.cells), axes)
-        return Plan(
+        return EliminationPlan(
             offsets=self.offsets,
             space=self.space,
             dims=dims,

@@ -77,7 +77,7 @@ _TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Measurement:
+class NoisyMarginal:
     """A noisy marginal.
 
     Attributes:
@@ -122,7 +122,7 @@ class Fit:
 
 def fit_marginals(
     shape: Sequence[int],
-    measurements: Sequence[Measurement],
+    measurements: Sequence[NoisyMarginal],
     *,
     total: float | None = None,
     total_variance: float | None = None,
@@ -168,7 +168,7 @@ def fit_marginals(
 def fit_cliques(
     shape: Sequence[int],
     cliques: tuple[Clique, ...],
-    measurements: Sequence[Measurement],
+    measurements: Sequence[NoisyMarginal],
     *,
     total: float,
     order: int = 3,
@@ -189,7 +189,7 @@ def fit_cliques(
     return tuple(total * table for table in tree.densities(solver.prior.potentials(solver.at.z)))
 
 
-def measured_rows(measurements: Sequence[Measurement], total: float | None, variance: float | None) -> float:
+def measured_rows(measurements: Sequence[NoisyMarginal], total: float | None, variance: float | None) -> float:
     """The number of rows: inverse-variance mean of the tables' sums and `total`, at least 1.
 
     Raises:
@@ -311,7 +311,7 @@ class _Evidence:
         degrees: how many independent numbers were measured.
     """
 
-    def __init__(self, tree: Tree, measurements: Sequence[Measurement]) -> None:
+    def __init__(self, tree: Tree, measurements: Sequence[NoisyMarginal]) -> None:
         self.centre = TableRotation(tree, [np.eye(length) - 1 / length for length in tree.shape])
         self.sizes = np.diff(tree.offsets)
         at = {axes: index for index, axes in enumerate(tree.sets)}
@@ -346,7 +346,7 @@ class _Solver:
     def __init__(
         self,
         tree: Tree,
-        measurements: Sequence[Measurement],
+        measurements: Sequence[NoisyMarginal],
         rows: float,
         passes: int,
         progress: Progress | None,

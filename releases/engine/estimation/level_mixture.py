@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from releases.engine.domain.levels import Hierarchy
 from releases.engine.domain.universe import Universe
-from releases.engine.estimation.fit import Measurement
+from releases.engine.estimation.fit import NoisyMarginal
 from releases.engine.estimation.marginals import Axes
 from releases.engine.estimation.mixture import Mixture
 
@@ -49,7 +49,7 @@ class LevelMixture:
     within: Mapping[int, tuple[int, NDArray[np.int64]]]
 
     @staticmethod
-    def of(universe: Universe, mixture: Mixture, measured: Sequence[Measurement]) -> LevelMixture:
+    def of(universe: Universe, mixture: Mixture, measured: Sequence[NoisyMarginal]) -> LevelMixture:
         """The mixture, its levels made to add up.
 
         Args:
@@ -123,7 +123,7 @@ def _finest(hierarchy: Hierarchy) -> str | None:
     return next((one for one in names if all(hierarchy.map_between(one, other) is not None for other in names)), None)
 
 
-def _precision(axis: int, hierarchy: Iterable[int], shape: Axes, measured: Sequence[Measurement]) -> float:
+def _precision(axis: int, hierarchy: Iterable[int], shape: Axes, measured: Sequence[NoisyMarginal]) -> float:
     """p_a of the head of this file."""
     alone = (each for each in measured if set(each.axes).intersection(hierarchy) == {axis})
     return sum(shape[axis] / (each.table.size * each.variance) for each in alone)

@@ -12,7 +12,7 @@ from releases.engine.domain.levels import Hierarchy
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Step:
+class FinerColumn:
     """One column of a hierarchy, behind those that are coarser.
 
     Attributes:
@@ -50,7 +50,7 @@ class Ways:
     """Those of one hierarchy, of which there is at least one."""
 
     hierarchy: Hierarchy
-    steps: tuple[Step, ...]
+    steps: tuple[FinerColumn, ...]
 
     @staticmethod
     def of(hierarchy: Hierarchy) -> Ways:
@@ -59,7 +59,7 @@ class Ways:
         for at in hierarchy.from_coarse_to_fine:
             attribute = hierarchy.attributes[at]
             codes, place = np.unique(place * attribute.size + ways[:, at], return_inverse=True)
-            steps.append(Step(name=attribute.name, size=attribute.size, codes=codes))
+            steps.append(FinerColumn(name=attribute.name, size=attribute.size, codes=codes))
         return Ways(hierarchy=hierarchy, steps=tuple(steps))
 
     @property

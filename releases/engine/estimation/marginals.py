@@ -53,7 +53,7 @@ def compiled_kernels() -> ModuleType | None:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Scaled:
+class ScaledArray:
     """What `MarginalTree.scale_by_exp` leaves: the array it was given times exp(-log_shift) is the true product.
 
     Attributes:
@@ -188,7 +188,7 @@ class MarginalTree:
 
     # --- products ---
 
-    def scale_by_exp(self, weights: Floats, tables: Mapping[int, Floats] | Sequence[Floats] | Floats) -> Scaled:
+    def scale_by_exp(self, weights: Floats, tables: Mapping[int, Floats] | Sequence[Floats] | Floats) -> ScaledArray:
         """Multiply `weights` in place by exp(sum of tables - log_shift), and answer every marginal of the result.
 
         `tables` is a list or a vector of all tables, or a mapping from positions in `sets` to some of them. No
@@ -214,7 +214,7 @@ class MarginalTree:
                     flat.reshape(child.pre, child.mid, child.post)[...] *= factor.reshape(child.pre, 1, child.post)
             self._sum_root(flat, space)
         total = float(parts[0].sum() if parts else flat.sum())
-        return Scaled(answers=self._finish(weights, space), total=total, log_shift=shift)
+        return ScaledArray(answers=self._finish(weights, space), total=total, log_shift=shift)
 
     def gibbs(self, potentials: Sequence[Floats] | Floats) -> Gibbs:
         """The distribution proportional to exp(adjoint(potentials)): its marginals, normaliser and derivative.
@@ -369,7 +369,7 @@ class MarginalTree:
             return 0.0, None
         return sum(tops), [np.exp(log - top) if log.size else _NOTHING for top, log in zip(tops, logs, strict=True)]
 
-    def _scale_densely(self, weights: Floats, logs: Sequence[Floats], whole: Floats | None) -> Scaled:
+    def _scale_densely(self, weights: Floats, logs: Sequence[Floats], whole: Floats | None) -> ScaledArray:
         """The product by one array of exponents over the universe."""
         exponents = np.zeros(self.size) if whole is None else whole.copy()
         for child, log in zip(self._plan.children, logs, strict=True):
@@ -382,7 +382,7 @@ class MarginalTree:
         flat *= exponents
         del exponents
         answers = self.answer_vector(weights)
-        return Scaled(answers=answers, total=float(flat.sum()), log_shift=shift)
+        return ScaledArray(answers=answers, total=float(flat.sum()), log_shift=shift)
 
 
 @functools.lru_cache(maxsize=256)
@@ -415,7 +415,7 @@ def slice_marginals(
     return marginal_tree(part.shape, renamed).answer(np.asarray(part, order="C"))
 
 
-class Tables(Protocol):
+class TableLayout(Protocol):
     """What lays tables out as one vector."""
 
     shape: Axes
@@ -433,7 +433,7 @@ class TableRotation:
         least: tables over fewer axes than this are left as they are.
     """
 
-    def __init__(self, tree: Tables, factors: Sequence[Floats], *, least: int = 1) -> None:
+    def __init__(self, tree: TableLayout, factors: Sequence[Floats], *, least: int = 1) -> None:
         self._factors = list(factors)
         self._flat = np.concatenate([factor.reshape(-1) for factor in factors])
         at = np.concatenate([[0], np.cumsum([factor.size for factor in factors])]).tolist()

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from releases.engine.domain.population import one_population
 from releases.engine.errors import InvalidInput
-from releases.engine.estimation.fit import Measurement
+from releases.engine.estimation.fit import NoisyMarginal
 from releases.engine.estimation.levels import Levels
 from releases.engine.estimation.marginals import Axes
 from releases.engine.estimation.mixture import Floats, Mixture
@@ -49,7 +49,7 @@ _POWERS = 40
 
 def fit_mixture(
     shape: Sequence[int],
-    measured: Sequence[Measurement],
+    measured: Sequence[NoisyMarginal],
     *,
     rows: float,
     components: int,
@@ -132,7 +132,7 @@ class _Target:
     extra: Floats
 
     @staticmethod
-    def of(shape: tuple[int, ...], measured: Sequence[Measurement], rows: float, levels: Levels) -> _Target:
+    def of(shape: tuple[int, ...], measured: Sequence[NoisyMarginal], rows: float, levels: Levels) -> _Target:
         place = _places(shape)
         size = sum(shape)
         one, one_weights = np.zeros(size), np.zeros(size)
@@ -212,7 +212,7 @@ def _extra(triples: Sequence[tuple[Axes, Floats, float]], likely: NDArray[Any], 
     return extra
 
 
-def _combined(measured: Sequence[Measurement]) -> list[Measurement]:
+def _combined(measured: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:
     """One table for each set of attributes, axes ascending: the inverse-variance mean of those there are."""
     sums: dict[Axes, tuple[NDArray[np.float64], float]] = {}
     for each in measured:
@@ -223,7 +223,7 @@ def _combined(measured: Sequence[Measurement]) -> list[Measurement]:
         sums[axes] = (table + weight * each.table.transpose(order), known + weight)
     population = one_population(each.population for each in measured)
     return [
-        Measurement(axes=axes, table=table / weight, variance=1 / weight, population=population)
+        NoisyMarginal(axes=axes, table=table / weight, variance=1 / weight, population=population)
         for axes, (table, weight) in sums.items()
     ]
 

@@ -20,7 +20,7 @@ from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.columns import AttributeKind, is_plain
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
-from releases.engine.estimation.fit import Measurement, fit_marginals
+from releases.engine.estimation.fit import NoisyMarginal, fit_marginals
 from releases.engine.estimation.mixture_fit import fit_mixture
 from releases.engine.estimation.result import Component, Distribution, MixtureComponent
 from releases.engine.noise.randomness import Randomness
@@ -164,7 +164,9 @@ def fit_published(
     told = tuple(sorted({name for table in tables for name in table.names}, key=universe.axis))
     shape = universe.project(told).shape
     measured = [
-        Measurement(axes=tuple(map(told.index, table.names)), table=table.counts, variance=of_cell**2, population=None)
+        NoisyMarginal(
+            axes=tuple(map(told.index, table.names)), table=table.counts, variance=of_cell**2, population=None
+        )
         for table in tables
     ]
     if prod(shape) <= MAX_CELLS:
@@ -196,11 +198,11 @@ def _total(tables: Sequence[PublishedTable], of_cell: float) -> float:
     return total
 
 
-def _alone(measured: Sequence[Measurement], attributes: int) -> Iterable[Measurement]:
+def _alone(measured: Sequence[NoisyMarginal], attributes: int) -> Iterable[NoisyMarginal]:
     """Of each attribute its marginal, by the smallest of the tables that hold it."""
     for axis in range(attributes):
         table = min((each for each in measured if axis in each.axes), key=lambda each: each.table.size)
         others = tuple(place for place, other in enumerate(table.axes) if other != axis)
         summed = table.table.sum(axis=others)
         variance = table.variance * table.table.size / summed.size
-        yield Measurement(axes=(axis,), table=summed, variance=variance, population=table.population)
+        yield NoisyMarginal(axes=(axis,), table=summed, variance=variance, population=table.population)

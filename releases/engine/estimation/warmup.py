@@ -13,7 +13,7 @@ from types import ModuleType
 
 import numpy as np
 
-from releases.engine.estimation.fit import Measurement, fit_marginals
+from releases.engine.estimation.fit import NoisyMarginal, fit_marginals
 from releases.engine.estimation.marginals import compiled_kernels, marginal_tree
 from releases.engine.estimation.rounding import controlled_counts
 from releases.engine.noise.randomness import OperatingSystemRandomness
@@ -57,7 +57,7 @@ def compile_loops() -> None:
     tables = [np.full([_SHAPE[axis] for axis in axes], _ROWS / 8.0) for axes in _SETS]
     tables[0][0, 0, 0] += 1.0  # of tables that are all even nothing would be fitted
     measured = [
-        Measurement(axes=axes, table=table, variance=1.0, population=None)
+        NoisyMarginal(axes=axes, table=table, variance=1.0, population=None)
         for axes, table in zip(_SETS, tables, strict=True)
     ]
     weights = fit_marginals(_SHAPE, measured, total=float(_ROWS)).weights

@@ -313,7 +313,7 @@ class Mechanism(ABC):
     is_offered: ClassVar[bool] = True
 
     @abstractmethod
-    def _plan(self, request: Request) -> Plan: ...
+    def _plan(self, request: PlanRequest) -> Plan: ...
 
     def leaves_own_rows(self, options: Mapping[str, Any]) -> bool:
         """Whether each table leaves out only what the rules of its own columns leave out, where nobody chose that.
@@ -371,7 +371,9 @@ class Mechanism(ABC):
         if self.drops_impossible and schema.universe.impossible:
             schema = replace(schema, universe=replace(schema.universe, drops_impossible=True))
             workload = replace(workload, universe=replace(workload.universe, drops_impossible=True))
-        request = Request(mechanism=self.name, schema=schema, workload=workload, budget=budget, beta=beta, options=read)
+        request = PlanRequest(
+            mechanism=self.name, schema=schema, workload=workload, budget=budget, beta=beta, options=read
+        )
         if any(schema.universe[each.name] != each for each in workload.universe.attributes):
             # What the rules leave out decides how far a row can move the answers.
             raise InvalidInput("schema", "its columns", "are declared otherwise than those that the question is about")
@@ -404,7 +406,7 @@ class Mechanism(ABC):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
+class PlanRequest:
     """The checked public inputs of a plan."""
 
     mechanism: str
@@ -442,11 +444,11 @@ class InfeasiblePlan(Plan):
         raise Infeasible(self.infeasible)
 
 
-def infeasible(request: Request, reason: str, **known: Any) -> InfeasiblePlan:
+def infeasible(request: PlanRequest, reason: str, **known: Any) -> InfeasiblePlan:
     return InfeasiblePlan(**request.inputs(), infeasible=reason, **known)
 
 
-def too_many_cells(request: Request, universe: Universe, *, bytes_each: int) -> InfeasiblePlan | None:
+def too_many_cells(request: PlanRequest, universe: Universe, *, bytes_each: int) -> InfeasiblePlan | None:
     """The refusal of a mechanism that holds the whole universe, where that is too large."""
     cells = universe.size
     if cells <= MAX_DENSE_CELLS:

@@ -64,7 +64,7 @@ from releases.engine.bounds.accuracy import Bound, Proof
 from releases.engine.domain.privacy import ApproxDP, NeighbouringRelation, decimal_text
 from releases.engine.domain.schema import Schema
 from releases.engine.estimation.result import Result
-from releases.engine.mechanisms.base import Mechanism, Plan, Progress, Request, Work, infeasible, register
+from releases.engine.mechanisms.base import Mechanism, Plan, PlanRequest, Progress, Work, infeasible, register
 from releases.engine.mechanisms.choices import statistic_of
 from releases.engine.noise.discrete import LARGEST_SCALE, discrete_laplace
 from releases.engine.noise.randomness import Randomness
@@ -91,7 +91,7 @@ class StableHistogram(Mechanism):
     options = ()
     answers = (Categories,)
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         if not isinstance(request.budget, ApproxDP):
             return infeasible(
                 request, "It needs a delta above 0: a value that one unit alone has is named now and then."
@@ -178,7 +178,7 @@ def is_declarable(text: str) -> bool:
     return text.isprintable() and text == text.strip() and len(text) <= LONGEST_VALUE
 
 
-def _bound(request: Request, enough: int) -> Bound:
+def _bound(request: PlanRequest, enough: int) -> Bound:
     counted = request.schema.counted
     return Bound(
         beta=request.beta,

@@ -91,8 +91,8 @@ from releases.engine.mechanisms.base import (
     InfeasiblePlan,
     Mechanism,
     Plan,
+    PlanRequest,
     Progress,
-    Request,
     Work,
     infeasible,
     register,
@@ -165,7 +165,7 @@ def predicate_counts(predicates: Sequence[Predicate], counts: Counts) -> NDArray
     return met
 
 
-def uncountable(request: Request, predicates: Sequence[Predicate]) -> InfeasiblePlan | None:
+def uncountable(request: PlanRequest, predicates: Sequence[Predicate]) -> InfeasiblePlan | None:
     """The refusal where a predicate is over too many columns to be counted."""
     universe = request.schema.universe
     for place, (names, _) in enumerate(predicates, start=1):
@@ -234,7 +234,7 @@ def candidates_of(statistic: Statistic, universe: Universe) -> int:
 
 
 def plan_choice(
-    request: Request,
+    request: PlanRequest,
     plan: type[ChoicePlan],
     *,
     event: Callable[[Fraction], Event],
@@ -287,7 +287,7 @@ def plan_choice(
     )
 
 
-def _refusal(request: Request, candidates: int, scale: Fraction) -> InfeasiblePlan | None:
+def _refusal(request: PlanRequest, candidates: int, scale: Fraction) -> InfeasiblePlan | None:
     if candidates == 1:
         return infeasible(request, "There is a single candidate, so nothing is to be chosen.")
     if scale > LARGEST_SCALE:
@@ -329,7 +329,7 @@ class ExponentialChoice(Mechanism):
     options = ()
     answers = (MostCommon, LargestCount)
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         return plan_choice(
             request,
             ExponentialChoicePlan,
@@ -358,7 +358,7 @@ class NoisyMaxChoice(Mechanism):
     options = ()
     answers = (MostCommon, LargestCount)
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         return plan_choice(
             request,
             NoisyMaxChoicePlan,
@@ -389,7 +389,7 @@ class PermuteAndFlipChoice(Mechanism):
     options = ()
     answers = (MostCommon, LargestCount)
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         return plan_choice(
             request,
             PermuteAndFlipChoicePlan,

@@ -45,7 +45,7 @@ from releases.engine.mechanisms.base import (
     Consistency,
     Mechanism,
     Plan,
-    Request,
+    PlanRequest,
     Work,
     infeasible,
     register,
@@ -81,7 +81,7 @@ class CorrelatedQueries(Mechanism):
     uses_weights = True
     consistency = Consistency.OWN_NOISE
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         if isinstance(request.budget, PureDP):
             return infeasible(request, NEEDS_DELTA)
         allowance = usable_allowance(request)

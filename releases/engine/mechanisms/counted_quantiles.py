@@ -86,7 +86,7 @@ from releases.engine.domain.counted import Counted
 from releases.engine.domain.privacy import decimal_text
 from releases.engine.domain.universe import Universe
 from releases.engine.estimation.result import Result
-from releases.engine.mechanisms.base import Mechanism, Plan, Progress, Request, infeasible, register
+from releases.engine.mechanisms.base import Mechanism, Plan, PlanRequest, Progress, infeasible, register
 from releases.engine.mechanisms.choices import statistic_of
 from releases.engine.mechanisms.leaning_counts import leaning
 from releases.engine.mechanisms.quantiles import (
@@ -139,7 +139,7 @@ class CountedQuantile(Mechanism):
     options = ()
     answers = (Quantile, Quantiles)
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         asked = quantiles_of(request.statistic)
         if any(each.at.denominator > LARGEST_DENOMINATOR for each in asked):
             return infeasible(request, "It takes a share of the rows with at most six decimals.")
@@ -181,7 +181,7 @@ class CountedQuantile(Mechanism):
         )
 
 
-def _windows(request: Request, asked: Sequence[Quantile], noise: CellNoise, *, groups: int) -> tuple[Window, ...]:
+def _windows(request: PlanRequest, asked: Sequence[Quantile], noise: CellNoise, *, groups: int) -> tuple[Window, ...]:
     """One for each quantile, at equal parts of epsilon."""
     schema, epsilon = request.schema, request.budget.epsilon / len(asked)
     attribute = schema.universe[asked[0].attributes[0]]
@@ -191,7 +191,7 @@ def _windows(request: Request, asked: Sequence[Quantile], noise: CellNoise, *, g
     )
 
 
-def _draws_between(request: Request, asked: Sequence[Quantile], *, groups: int) -> Recursion:
+def _draws_between(request: PlanRequest, asked: Sequence[Quantile], *, groups: int) -> Recursion:
     """At equal parts of epsilon for each of its levels."""
     epsilon = _NEAR_SHARE * request.budget.epsilon / levels_of(len(asked))
     return Recursion(shares=tuple(each.at for each in asked), epsilon=epsilon, schema=request.schema, groups=groups)
@@ -500,7 +500,9 @@ def _says(titles: Sequence[str], ends: Sequence[tuple[int, int]], attribute: Att
     return f"{in_one_line(listed)}{after}{', all at once' if len(listed) > 1 else ''}."
 
 
-def _bound_in_ranks(request: Request, asked: Sequence[Quantile], noise: CellNoise, windows: Sequence[Window]) -> Bound:
+def _bound_in_ranks(
+    request: PlanRequest, asked: Sequence[Quantile], noise: CellNoise, windows: Sequence[Window]
+) -> Bound:
     ranks = [window.away + window.off for window in windows] or [_ranks_of_all(each.at, noise) for each in asked]
     counted = request.schema.counted
     listed = in_one_line([rank_says(each, alpha, counted)[:-1] for each, alpha in zip(asked, ranks, strict=True)])

@@ -48,7 +48,7 @@ from releases.engine.mechanisms.base import (
     Consistency,
     Mechanism,
     Plan,
-    Request,
+    PlanRequest,
     Work,
     infeasible,
     register,
@@ -95,7 +95,7 @@ class GaussianCumulative(Mechanism):
     uses_weights = True
     consistency = Consistency.OWN_NOISE
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         if isinstance(request.budget, PureDP):
             return infeasible(request, NEEDS_DELTA)
         allowance = usable_allowance(request)
@@ -116,7 +116,9 @@ class GaussianCumulative(Mechanism):
     def consistency_under(self, parameters: Mapping[str, str]) -> Consistency | None:
         return consistency_of(parameters)
 
-    def _planned(self, request: Request, measures: tuple[Measure, ...], variance: int, *, rho: Fraction) -> Plan:
+    def _planned(
+        self, request: PlanRequest, measures: tuple[FamilyMeasurement, ...], variance: int, *, rho: Fraction
+    ) -> Plan:
         workload, parts = request.counts_asked, described_parts(request.counts_asked)
         quantile = normal_max_quantile(count=workload.size, beta=float(request.beta))
         deviations = [sqrt(variance) * each.deviation for each in measures]
@@ -163,7 +165,7 @@ class GaussianCumulative(Mechanism):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Measure:
+class FamilyMeasurement:
     """How the answers of a family are measured.
 
     Attributes:
@@ -199,7 +201,7 @@ class GaussianCumulativePlan(AnswersPlan):
         together: how the noisy answers are made to agree; None where they are released as they are.
     """
 
-    measures: tuple[Measure, ...]
+    measures: tuple[FamilyMeasurement, ...]
     lattice_variance: int
     together: Agreement | None = None
 
@@ -226,7 +228,7 @@ class GaussianCumulativePlan(AnswersPlan):
         return self.answered(measured) if self.together is None else self.together.combined(measured)
 
 
-def noisy(answers: NDArray[np.int64], family: Family, measure: Measure) -> NDArray[np.int64]:
+def noisy(answers: NDArray[np.int64], family: Family, measure: FamilyMeasurement) -> NDArray[np.int64]:
     """What noise is added to: whole numbers."""
     if not isinstance(family, Prefix):
         return measure.factors[0] * answers
@@ -234,7 +236,7 @@ def noisy(answers: NDArray[np.int64], family: Family, measure: Measure) -> NDArr
     return np.convolve(np.array(measure.factors, dtype=np.int64), steps)[: steps.size]
 
 
-def solved(measured_sums: NDArray[np.float64], family: Family, measure: Measure) -> NDArray[np.float64]:
+def solved(measured_sums: NDArray[np.float64], family: Family, measure: FamilyMeasurement) -> NDArray[np.float64]:
     """The answers that what was measured stands for."""
     factors = np.array(measure.factors, dtype=np.float64)
     if not isinstance(family, Prefix):
@@ -250,7 +252,7 @@ def _running_sums(factors: NDArray[np.float64], measured_sums: NDArray[np.float6
     return np.cumsum(lfilter([1.0], factors, measured_sums))
 
 
-def measured(workload: Workload) -> tuple[Measure, ...]:
+def measured(workload: Workload) -> tuple[FamilyMeasurement, ...]:
     """Of each family, so that deviations are as the weights ask for."""
     found = []
     for family, weight in zip(workload.families, workload.weights, strict=True):
@@ -258,24 +260,24 @@ def measured(workload: Workload) -> tuple[Measure, ...]:
             found.append(_cumulative(family.cells(workload.universe), weight * _RESOLUTION))
         else:
             factor = weight * _RESOLUTION
-            found.append(Measure(factors=(factor,), deviation=1 / factor, slack=1 / factor))
+            found.append(FamilyMeasurement(factors=(factor,), deviation=1 / factor, slack=1 / factor))
     return tuple(found)
 
 
 @lru_cache(maxsize=64)
-def _cumulative(bins: int, multiplier: int) -> Measure:
+def _cumulative(bins: int, multiplier: int) -> FamilyMeasurement:
     roots = np.cumprod(np.concatenate([[1.0], 1 - 1 / (2 * np.arange(1.0, bins))]))
     scale = multiplier * sqrt(float((roots**2).sum()))
     factors = np.maximum(1, np.round(scale * roots))
     answers = _running_sums(factors, np.concatenate([[1.0], np.zeros(bins - 1)]))
-    return Measure(
+    return FamilyMeasurement(
         factors=tuple(int(each) for each in factors),
         deviation=sqrt(float((answers**2).sum())),
         slack=float(np.abs(answers).sum()),
     )
 
 
-def moved(workload: Workload, measures: tuple[Measure, ...], schema: Schema) -> int:
+def moved(workload: Workload, measures: tuple[FamilyMeasurement, ...], schema: Schema) -> int:
     """Δ2² of all that noise is added to; an upper bound."""
     total = 0
     for family, measure in zip(workload.families, measures, strict=True):

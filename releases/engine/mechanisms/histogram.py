@@ -36,8 +36,8 @@ from releases.engine.mechanisms.base import (
     Consistency,
     Mechanism,
     Plan,
+    PlanRequest,
     Progress,
-    Request,
     Work,
     infeasible,
     register,
@@ -151,7 +151,7 @@ class _HistogramMechanism(Mechanism):
     consistency = Consistency.NOISY_CELLS
     drops_impossible = True
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         if self.law.needs_delta and isinstance(request.budget, PureDP):
             return infeasible(request, NEEDS_DELTA)
         universe = request.schema.universe

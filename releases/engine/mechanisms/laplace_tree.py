@@ -31,7 +31,7 @@ from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
 from releases.engine.estimation.components import exact_answers
 from releases.engine.mechanisms.additive_noise import LaplaceNoise
-from releases.engine.mechanisms.base import ROWS, Consistency, Mechanism, Plan, Request, register
+from releases.engine.mechanisms.base import ROWS, Consistency, Mechanism, Plan, PlanRequest, register
 from releases.engine.mechanisms.queries import TOGETHER, NoisyQueriesPlan, consistency_of, plan_noisy_queries
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts
@@ -62,7 +62,7 @@ class LaplaceTree(Mechanism):
     uses_weights = True
     consistency = Consistency.OWN_NOISE
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         workload, universe = request.counts_asked, request.schema.universe
         noise = LaplaceNoise(
             epsilon=request.budget.epsilon, l1_sensitivity=ranges_sensitivity(workload, request.schema)

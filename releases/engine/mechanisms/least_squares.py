@@ -26,7 +26,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.bounds.combinations import Combination, SummandLaw, combination_quantile
+from releases.engine.bounds.combinations import NoiseCombination, SummandLaw, combination_quantile
 from releases.engine.estimation.residuals import marginal_of
 from releases.engine.workload.queries import Marginal, Workload
 from releases.engine.workload.residuals import Names, Residuals, with_bins
@@ -118,12 +118,12 @@ class LeastSquares(NoisyMarginals):
         return tuple(each.deviation**2 for each in self.errors)
 
     @cached_property
-    def errors(self) -> tuple[Combination, ...]:
+    def errors(self) -> tuple[NoiseCombination, ...]:
         """The error of an answer of each table. Its factors stay as they are where all variances grow alike."""
         alike = _errors(self.workload, self.law, self.relative)
         return tuple(replace(each, variances=each.variances * self.variances[0]) for each in alike)
 
-    def _errors(self) -> tuple[Combination, ...]:
+    def _errors(self) -> tuple[NoiseCombination, ...]:
         universe = self.workload.universe
         tables = [with_bins(universe, family.attributes) for family in self.workload.families]
         own = {name: place for place, name in enumerate(sorted({name for names in tables for name in names}))}
@@ -133,7 +133,7 @@ class LeastSquares(NoisyMarginals):
         cells = np.array([prod(self.residuals.shape(names)) for names in tables], dtype=np.float64)
         return tuple(self._error(names, has[:, [own[name] for name in names]], cells) for names in tables)
 
-    def _error(self, names: Names, shared: NDArray[np.int64], cells: NDArray[np.float64]) -> Combination:
+    def _error(self, names: Names, shared: NDArray[np.int64], cells: NDArray[np.float64]) -> NoiseCombination:
         """That of a cell of a table S.
 
         Args:
@@ -166,7 +166,7 @@ class LeastSquares(NoisyMarginals):
         kinds = kinds[:, (kinds[0] > 0) & (kinds[2] > 0)]
         (factors, variances), which = np.unique(kinds[:2], axis=1, return_inverse=True)
         numbers = np.bincount(which.ravel(), weights=kinds[2]).astype(np.float64)
-        return Combination(factors=factors, variances=variances, numbers=numbers)
+        return NoiseCombination(factors=factors, variances=variances, numbers=numbers)
 
     def half_widths(self, *, beta: float) -> tuple[float, ...]:
         """What the errors of all answers are within, all at once with probability 1 - beta."""
@@ -196,6 +196,6 @@ class LeastSquares(NoisyMarginals):
 
 
 @lru_cache(maxsize=4)
-def _errors(workload: Workload, law: SummandLaw, variances: tuple[float, ...]) -> tuple[Combination, ...]:
+def _errors(workload: Workload, law: SummandLaw, variances: tuple[float, ...]) -> tuple[NoiseCombination, ...]:
     """The errors, kept for the points of a curve, whose variances differ by a factor."""
     return LeastSquares(workload=workload, law=law, variances=variances)._errors()

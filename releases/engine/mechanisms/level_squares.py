@@ -71,7 +71,7 @@ class LevelTables:
             found |= zip(each.names, np.array(each.ways, dtype=np.int64)[chosen].T, strict=True)
         return found
 
-    def answers_of(self, table: Table, found: dict[Names, Floats]) -> Floats:
+    def answers_of(self, table: WaysTable, found: dict[Names, Floats]) -> Floats:
         """Those of a table, from the counts over ways and each set of other columns, centred over these."""
         shape = self.shape(table.plain)
         answers = np.zeros((table.lines, *shape))
@@ -83,18 +83,18 @@ class LevelTables:
         return turned.transpose(np.argsort(table.order)).reshape(-1)
 
     @cached_property
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[WaysTable, ...]:
         """Those that are asked for."""
         return tuple(self.table_over(family.attributes) for family in self.workload.families)
 
-    def table_over(self, attributes: Names) -> Table:
+    def table_over(self, attributes: Names) -> WaysTable:
         of_levels = tuple(name for name in attributes if name in self.ways)
         plain = tuple(sorted(set(attributes) - set(self.ways), key=self.workload.universe.axis))
         shape = self.shape(of_levels)
         bins = [self.ways[name] for name in of_levels]
         line_of = np.ravel_multi_index(bins, shape) if bins else np.zeros(self.size, dtype=np.int64)
         order = tuple(attributes.index(name) for name in (*of_levels, *plain))
-        return Table(attributes=attributes, plain=plain, order=order, lines=prod(shape), line_of=line_of)
+        return WaysTable(attributes=attributes, plain=plain, order=order, lines=prod(shape), line_of=line_of)
 
     @cached_property
     def residuals(self) -> Residuals:
@@ -168,7 +168,7 @@ class LevelSquares(NoisyMarginals, LevelTables):
         sets = [(set(with_bins(self.workload.universe, each.plain)), each.lines) for each in self.tables]
         return [sum(many * other << len(one & two) for two, other in sets) for one, many in sets]
 
-    def _precision(self, table: Table, part: Names, variance: float) -> float:
+    def _precision(self, table: WaysTable, part: Names, variance: float) -> float:
         return prod(self.shape(part)) / (prod(self.shape(table.plain)) * variance)
 
     def _inverse(self, part: Names) -> Floats:
@@ -179,7 +179,7 @@ class LevelSquares(NoisyMarginals, LevelTables):
                 said.append((table.line_of.tobytes(), self._precision(table, part, variance)))
         return _inverse(tuple(said))
 
-    def _errors_of(self, table: Table) -> RoundedErrors:
+    def _errors_of(self, table: WaysTable) -> RoundedErrors:
         """Those of the answers of a table; the variances are relative ones."""
         lines = np.unique(table.line_of)
         blocks, variances, many = [], [], []
@@ -202,7 +202,7 @@ class LevelSquares(NoisyMarginals, LevelTables):
         factors = np.concatenate(blocks, axis=1)[:, used]
         return RoundedErrors.of(factors, np.concatenate(variances)[used], counted[used])
 
-    def _between(self, table: Table, other: Table, part: Names, variance: float) -> Floats:
+    def _between(self, table: WaysTable, other: WaysTable, part: Names, variance: float) -> Floats:
         """|U|/|S| p (G_T M_U^- G_T'ᵀ), shape (lines of one, lines of the other)."""
         found = other.sums @ (table.sums @ self._inverse(part)).T
         share = prod(self.shape(part)) / prod(self.shape(table.plain))
@@ -210,7 +210,7 @@ class LevelSquares(NoisyMarginals, LevelTables):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Table:
+class WaysTable:
     """A table, by ways.
 
     Attributes:

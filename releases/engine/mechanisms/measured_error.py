@@ -45,7 +45,7 @@ from releases.engine.domain.privacy import decimal_text
 from releases.engine.errors import InvalidInput
 from releases.engine.estimation.components import counted, exact_answers
 from releases.engine.estimation.result import Result
-from releases.engine.mechanisms.base import Mechanism, Plan, Progress, Request, Work, register
+from releases.engine.mechanisms.base import Mechanism, Plan, PlanRequest, Progress, Work, register
 from releases.engine.mechanisms.error_certificate import SOURCE, Certificate
 from releases.engine.mechanisms.marginal_fit.common import refused_noise, usable_allowance
 from releases.engine.noise.randomness import Randomness
@@ -100,7 +100,7 @@ class MeasuredError(Mechanism):
     answers = (LargestError,)
     is_offered = False
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         statistic = request.statistic
         assert isinstance(statistic, LargestError)
         whole = usable_allowance(request)

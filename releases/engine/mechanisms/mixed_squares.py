@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from releases.engine.bounds.combinations import (
     DISCRETE_GAUSSIAN,
-    Combination,
+    NoiseCombination,
     SummandLaw,
     combination_quantile,
     quick_quantile,
@@ -250,8 +250,8 @@ class RoundedErrors:
         rest: of each of them.
     """
 
-    errors: tuple[Combination, ...]
-    rest: Combination
+    errors: tuple[NoiseCombination, ...]
+    rest: NoiseCombination
 
     @staticmethod
     def of(factors: Floats, variances_of_draws: Floats, many: Floats) -> RoundedErrors:
@@ -266,18 +266,18 @@ class RoundedErrors:
         deviations = np.sqrt(factors**2 @ (many * variances_of_draws))
         step = 2 * _REST * float(deviations.min()) / sqrt(float(numbers @ variances))
         rounded = np.rint(np.abs(factors) / step).astype(np.int64) * variances.size + of_draw
-        found: dict[tuple[bytes, bytes], Combination] = {}
+        found: dict[tuple[bytes, bytes], NoiseCombination] = {}
         for line in rounded[np.argsort(-deviations)]:
             kept = line >= variances.size
             kinds, kind_of = np.unique(line[kept], return_inverse=True)
             counts = np.bincount(kind_of, weights=many[kept]).astype(np.float64)
             if (key := (kinds.tobytes(), counts.tobytes())) not in found:
-                found[key] = Combination(
+                found[key] = NoiseCombination(
                     factors=(kinds // variances.size) * step,
                     variances=variances[kinds % variances.size],
                     numbers=counts,
                 )
-        rest = Combination(factors=np.full(variances.size, step / 2), variances=variances, numbers=numbers)
+        rest = NoiseCombination(factors=np.full(variances.size, step / 2), variances=variances, numbers=numbers)
         return RoundedErrors(errors=tuple(found.values()), rest=rest)
 
     @property

@@ -48,7 +48,7 @@ from releases.engine.bounds.accuracy import Bound
 from releases.engine.domain.population import Population
 from releases.engine.domain.universe import Universe
 from releases.engine.estimation.components import Names, counted
-from releases.engine.estimation.fit import Measurement, measured_rows
+from releases.engine.estimation.fit import NoisyMarginal, measured_rows
 from releases.engine.estimation.level_mixture import LevelMixture
 from releases.engine.estimation.levels import Levels
 from releases.engine.estimation.marginals import Axes
@@ -63,8 +63,8 @@ from releases.engine.mechanisms.base import (
     Consistency,
     Mechanism,
     Plan,
+    PlanRequest,
     Progress,
-    Request,
     Work,
     infeasible,
     register,
@@ -151,7 +151,7 @@ class MixtureFit(Mechanism):
     options = (ROWS, replace(MEASURE, default=2))
     joins_all_columns = False
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         allowance = usable_allowance(request)
         if isinstance(allowance, Plan):
             return allowance
@@ -198,7 +198,7 @@ class _Split:
     certificate: Certificate
 
     @staticmethod
-    def of(request: Request, allowance: Allowance, names: Names) -> _Split:
+    def of(request: PlanRequest, allowance: Allowance, names: Names) -> _Split:
         workload, schema = request.counts_asked, request.schema
         measured = Fraction(request.options["measure"], 100)
         left = allowance.share(1 - measured)
@@ -393,7 +393,7 @@ def _worth(workload: Workload, names: Names, triples: Sequence[Axes]) -> NDArray
     )
 
 
-def _expectation(request: Request, split: _Split, names: Names) -> Bound | None:
+def _expectation(request: PlanRequest, split: _Split, names: Names) -> Bound | None:
     """What the certificate is expected to say of one-way and two-way questions; None where there are larger ones."""
     workload = request.counts_asked
     if max(len(each) for each in workload.marginals) > 2:
@@ -429,7 +429,7 @@ def _parameters(split: _Split, allowance: Allowance, triples: Sequence[Axes]) ->
     return shown
 
 
-def _work(request: Request, split: _Split, triples: Sequence[Axes]) -> Work:
+def _work(request: PlanRequest, split: _Split, triples: Sequence[Axes]) -> Work:
     """By the rows that are to be made, for nothing else that is public says how many the table has."""
     rows, shape = request.options["rows"] or _ASSUMED_ROWS, split.shape
     bins, tables = sum(shape), len(shape) * (len(shape) + 1) // 2
@@ -526,7 +526,7 @@ class MixtureFitPlan(Plan):
         self,
         schedule: _Schedule,
         steps: Sequence[Allowance],
-        measured: list[Measurement],
+        measured: list[NoisyMarginal],
         rows: float,
         exact: _Exact,
         rng: Randomness,
@@ -570,7 +570,7 @@ class MixtureFitPlan(Plan):
         rows: float,
         exact: _Exact,
         rng: Randomness,
-    ) -> list[Measurement]:
+    ) -> list[NoisyMarginal]:
         """Noisy tables of the triples that the fit misses most, by noisy distances; all of levels."""
         split, coarse = self.split, mixture.merged(levels)
         looking, left = allowances
@@ -633,9 +633,9 @@ def _measured(
     noises: Sequence[Noise],
     population: Population,
     rng: Randomness,
-) -> list[Measurement]:
+) -> list[NoisyMarginal]:
     return [
-        Measurement(
+        NoisyMarginal(
             axes=axes,
             table=(table + noise.draw(table.shape, rng)).astype(np.float64),
             variance=noise.variance,

@@ -53,7 +53,7 @@ from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.privacy import ApproxDP, decimal_text, exact
 from releases.engine.errors import InvalidInput
 from releases.engine.estimation.result import Result
-from releases.engine.mechanisms.base import Mechanism, Option, Plan, Progress, Request, Work, infeasible, register
+from releases.engine.mechanisms.base import Mechanism, Option, Plan, PlanRequest, Progress, Work, infeasible, register
 from releases.engine.mechanisms.smooth_median import quantile_in_words
 from releases.engine.noise.discrete import LARGEST_SCALE, discrete_laplace
 from releases.engine.noise.randomness import Randomness
@@ -140,7 +140,7 @@ class ProposeTestRelease(Mechanism):
     options = (PROPOSE, TRIM)
     answers = (Quantile, Mean)
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         if not isinstance(request.budget, ApproxDP):
             return infeasible(request, "It needs a delta above 0: a table at the edge passes the test now and then.")
         if isinstance(request.statistic, Mean) and request.statistic.weight is not None:
@@ -248,7 +248,7 @@ def trimmed_mean(column: SortedColumn, *, trim: int) -> Fraction:
     return Fraction(int(np.dot(column.values.astype(object), kept.astype(object))), left)
 
 
-def _proposal(request: Request, attribute: Attribute) -> Proposal:
+def _proposal(request: PlanRequest, attribute: Attribute) -> Proposal:
     """The curator's, or one from the declared range alone."""
     assert isinstance(request.budget, ApproxDP)
     share = request.budget.epsilon / 2
@@ -277,7 +277,7 @@ def _truth(column: SortedColumn, statistic: Statistic, trim: int) -> Fraction:
     return trimmed_mean(column, trim=trim)
 
 
-def _bound_of_answer(request: Request, attribute: Attribute, proposal: Proposal) -> Bound:
+def _bound_of_answer(request: PlanRequest, attribute: Attribute, proposal: Proposal) -> Bound:
     """Noise is independent of the test, so an answer further off is given with probability at most beta."""
     steps = Fraction(laplace_max_quantile(scale=proposal.scale, count=1, beta=float(request.beta)))
     if isinstance(request.statistic, Mean):
@@ -295,7 +295,7 @@ def _bound_of_answer(request: Request, attribute: Attribute, proposal: Proposal)
     )
 
 
-def _what(request: Request, proposal: Proposal) -> str:
+def _what(request: PlanRequest, proposal: Proposal) -> str:
     (part,) = request.workload.families
     name = f"the {part.title(request.schema.universe)} of the table"
     if isinstance(request.statistic, Quantile) or not proposal.trim:
@@ -303,7 +303,7 @@ def _what(request: Request, proposal: Proposal) -> str:
     return f"{name} without its {proposal.trim:,} smallest and {proposal.trim:,} largest values"
 
 
-def _facts(request: Request, attribute: Attribute, proposal: Proposal) -> dict[str, str]:
+def _facts(request: PlanRequest, attribute: Attribute, proposal: Proposal) -> dict[str, str]:
     facts = {
         "answer": quantile_in_words(request.statistic, request.schema.counted)
         if isinstance(request.statistic, Quantile)

@@ -93,7 +93,7 @@ from releases.engine.domain.counted import Counted
 from releases.engine.domain.privacy import NeighbouringRelation, decimal_text
 from releases.engine.domain.schema import Schema
 from releases.engine.estimation.result import Result
-from releases.engine.mechanisms.base import Mechanism, Option, Plan, Progress, Request, Work, infeasible, register
+from releases.engine.mechanisms.base import Mechanism, Option, Plan, PlanRequest, Progress, Work, infeasible, register
 from releases.engine.mechanisms.choices import epsilon_of_each, statistic_of
 from releases.engine.noise.randomness import Randomness, random_below
 from releases.engine.noise.selection import exponential_mechanism
@@ -116,7 +116,7 @@ class ExponentialQuantile(Mechanism):
     options = ()
     answers = (Quantile,)
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         quantile = request.statistic
         assert isinstance(quantile, Quantile)
         if quantile.at.denominator > LARGEST_DENOMINATOR:
@@ -309,7 +309,7 @@ def pad(pieces: Pieces) -> Pieces:
     return Pieces(starts=pieces.starts[origin] + place, widths=widths, scores=pieces.scores[origin])
 
 
-def _bound(request: Request, alpha: Fraction) -> Bound:
+def _bound(request: PlanRequest, alpha: Fraction) -> Bound:
     assert isinstance(request.statistic, Quantile)
     return Bound(
         beta=request.beta,
@@ -350,7 +350,7 @@ class ExponentialRange(Mechanism):
     options = ()
     answers = (Range,)
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         asked = request.statistic
         assert isinstance(asked, Range)
         low, _ = asked.ends
@@ -413,7 +413,7 @@ class ExponentialRangePlan(Plan):
         )
 
 
-def _range_bound(request: Request, asked: Range, alpha: Fraction) -> Bound:
+def _range_bound(request: PlanRequest, asked: Range, alpha: Fraction) -> Bound:
     return Bound(
         beta=request.beta,
         half_widths=(float(alpha),),
@@ -455,7 +455,7 @@ class ExponentialMetric(Mechanism):
     options = (CONSTANT,)
     answers = (Quantile,)
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         quantile = request.statistic
         assert isinstance(quantile, Quantile)
         attribute = request.schema.universe[quantile.attributes[0]]
@@ -523,7 +523,7 @@ def _pure(epsilon: Fraction) -> Event:
     return PureEvent(epsilon=epsilon)
 
 
-def _distance_bound(request: Request, attribute: Attribute, off: int) -> Bound:
+def _distance_bound(request: PlanRequest, attribute: Attribute, off: int) -> Bound:
     of_column = "" if attribute.dates is not None else f", in units of {attribute.name}"
     return Bound(
         beta=request.beta,

@@ -45,13 +45,13 @@ from releases.engine.bounds.combinations import SummandLaw
 from releases.engine.domain.population import Population
 from releases.engine.domain.privacy import PureDP
 from releases.engine.estimation.components import (
-    Part,
+    ConnectedAttributes,
     connected_parts,
     distribution,
     exact_answers,
     joined_by_levels,
 )
-from releases.engine.estimation.fit import Measurement, measured_rows
+from releases.engine.estimation.fit import NoisyMarginal, measured_rows
 from releases.engine.estimation.result import Distribution, Result
 from releases.engine.mechanisms import least_squares, mixed_squares
 from releases.engine.mechanisms.additive_noise import GaussianNoise, LaplaceNoise, Noise, NoiseLaw
@@ -64,8 +64,8 @@ from releases.engine.mechanisms.base import (
     Mechanism,
     Option,
     Plan,
+    PlanRequest,
     Progress,
-    Request,
     Work,
     infeasible,
     register,
@@ -123,7 +123,7 @@ _MAX_SAID = 6
 
 
 def plan_noisy_queries(
-    request: Request,
+    request: PlanRequest,
     noise: Noise,
     *,
     formula: str,
@@ -185,7 +185,7 @@ def plan_noisy_queries(
 
 
 def narrower(
-    request: Request,
+    request: PlanRequest,
     law: SummandLaw,
     variances: tuple[float, ...],
     half_widths: tuple[float, ...],
@@ -274,7 +274,7 @@ def _weighted_parameters(noise: Noise, weights: Sequence[int]) -> dict[str, str]
     return parameters
 
 
-def described_parts(workload: Workload) -> tuple[Part, ...]:
+def described_parts(workload: Workload) -> tuple[ConnectedAttributes, ...]:
     """The parts that marginals and prefixes describe, small enough to be fitted, those joined that share a hierarchy;
     none where one is too large, or where tables count rows of their own."""
     if workload.universe.own_rows:
@@ -288,7 +288,7 @@ def described_parts(workload: Workload) -> tuple[Part, ...]:
     return joined_by_levels(workload.universe, parts)
 
 
-def _work(answers: int, parts: Sequence[Part], *, laws: int, together: Agreement | None) -> Work:
+def _work(answers: int, parts: Sequence[ConnectedAttributes], *, laws: int, together: Agreement | None) -> Work:
     cells = sum(part.cells for part in parts)
     seconds, held = (0.0, 0) if together is None else (together.seconds, together.bytes)
     return Work(
@@ -413,7 +413,7 @@ def described(
     parts = described_parts(workload)
     if not parts:
         return 1.0 if rows is None else float(rows), None
-    measured: list[list[Measurement]] = [[] for _ in parts]
+    measured: list[list[NoisyMarginal]] = [[] for _ in parts]
     least = max(variances) / _MAX_APART
     for family, variance, estimate in zip(workload.families, variances, estimates, strict=True):
         if isinstance(family, Count):
@@ -422,7 +422,7 @@ def described(
         shape = tuple(workload.universe[name].size for name in family.attributes)
         is_prefix = isinstance(family, Prefix)
         measured[position].append(
-            Measurement(
+            NoisyMarginal(
                 axes=parts[position].universe.axes(family.attributes),
                 table=np.diff(estimate, prepend=0.0) if is_prefix else estimate.reshape(shape),
                 variance=max(variance, least) * (2 if is_prefix else 1),
@@ -456,7 +456,7 @@ class _QueriesMechanism(Mechanism):
         """Unless what was chosen puts tables together: a table loses no rows for the rule of another one's column."""
         return options[TOGETHER.name] != "yes" and options[ROWS.name] is None
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         if request.schema.universe.own_rows and request.options[ROWS.name] is not None:
             return infeasible(request, _ROWS_OF_DIFFERENT)
         if self.law.needs_delta and isinstance(request.budget, PureDP):

@@ -43,11 +43,11 @@ from releases.engine.domain.counted import Counted
 from releases.engine.domain.privacy import LARGEST_EPSILON, decimal_text
 from releases.engine.errors import InvalidInput
 from releases.engine.estimation.result import Result
-from releases.engine.mechanisms.base import Mechanism, Option, Plan, Progress, Request, Work, infeasible, register
+from releases.engine.mechanisms.base import Mechanism, Option, Plan, PlanRequest, Progress, Work, infeasible, register
 from releases.engine.noise.discrete import discrete_laplace
 from releases.engine.noise.randomness import CHUNK, Randomness, bernoulli, random_below, uniform_below
 from releases.engine.tables.counts import Counts
-from releases.engine.workload.kinds.survey import Survey
+from releases.engine.workload.kinds.survey import SurveyStatistic
 
 #: Beyond this many categories an answer says next to nothing.
 _MAX_CATEGORIES = 1_000
@@ -315,9 +315,9 @@ class RandomizedResponse(Mechanism):
     summary = "Lets a coin decide for every row whether it tells its own answer, then corrects the counts for that."
     source = "Warner, Randomized Response (1965); Wang, Blocki, Li and Jha (2017), direct encoding"
     options = (EXPECTED_ROWS,)
-    answers = (Survey,)
+    answers = (SurveyStatistic,)
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         (name,) = request.statistic.attributes
         categories = request.schema.universe[name].size
         if categories > _MAX_CATEGORIES:
@@ -477,7 +477,7 @@ _EXPECTED_FORMULA = (
 )
 
 
-def _expectation(coins: Coins, request: Request, source: str) -> Bound | None:
+def _expectation(coins: Coins, request: PlanRequest, source: str) -> Bound | None:
     """What the error is at most on a table of so many rows, by Bernstein's inequality.
 
     A report count is a sum of independent coins: n of rows, with variance at most v each, and up to 2 b even ones. Its

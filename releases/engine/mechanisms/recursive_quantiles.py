@@ -96,7 +96,7 @@ class Recursion:
     def event(self) -> Event:
         return RepeatedEvent(event=draw_event(self.epsilon), times=self.levels)
 
-    def sensitivity(self, part: Part) -> Fraction:
+    def sensitivity(self, part: RowsPart) -> Fraction:
         """The most its utility moves, with those of all other parts of its level, in rows."""
         is_alone = part.is_whole and self.groups == 1
         return (rank_sensitivity if is_alone else sensitivity_in_parts)(self.schema, part.own_share)
@@ -106,11 +106,11 @@ class Recursion:
         bits = _bits_of_places(attribute) if len(self.shares) > 1 else 0
         everything = Ends(lowest=0, highest=(values_of(attribute) << bits) - 1)
         found = self._draw(
-            in_places(tally, attribute.lowest, bits), everything, Part.whole(self.shares), rng, everything
+            in_places(tally, attribute.lowest, bits), everything, RowsPart.whole(self.shares), rng, everything
         )
         return [attribute.lowest + (place >> bits) for place in found]
 
-    def _draw(self, rows: Tally, everything: Ends, part: Part, rng: Randomness, within: Ends) -> list[int]:
+    def _draw(self, rows: Tally, everything: Ends, part: RowsPart, rng: Randomness, within: Ends) -> list[int]:
         if not part.shares:
             return []
         share, moved = part.own_share, self.sensitivity(part)
@@ -127,7 +127,7 @@ class Recursion:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Part:
+class RowsPart:
     """The shares that are drawn from one part of the rows.
 
     Attributes:
@@ -140,8 +140,8 @@ class Part:
     high: Fraction
 
     @staticmethod
-    def whole(shares: tuple[Fraction, ...]) -> Part:
-        return Part(shares=shares, low=Fraction(0), high=Fraction(1))
+    def whole(shares: tuple[Fraction, ...]) -> RowsPart:
+        return RowsPart(shares=shares, low=Fraction(0), high=Fraction(1))
 
     @property
     def is_whole(self) -> bool:
@@ -156,11 +156,11 @@ class Part:
         """Of the part's rows."""
         return (self.middle - self.low) / (self.high - self.low)
 
-    def cut(self) -> tuple[Part, Part]:
+    def cut(self) -> tuple[RowsPart, RowsPart]:
         half = len(self.shares) // 2
         return (
-            Part(shares=self.shares[:half], low=self.low, high=self.middle),
-            Part(shares=self.shares[half + 1 :], low=self.middle, high=self.high),
+            RowsPart(shares=self.shares[:half], low=self.low, high=self.middle),
+            RowsPart(shares=self.shares[half + 1 :], low=self.middle, high=self.high),
         )
 
 

@@ -37,7 +37,14 @@ from math import prod, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.mechanisms.level_squares import MAX_COLUMNS, MAX_FACTORS, MAX_TABLES, MAX_WAYS, LevelTables, Table
+from releases.engine.mechanisms.level_squares import (
+    MAX_COLUMNS,
+    MAX_FACTORS,
+    MAX_TABLES,
+    MAX_WAYS,
+    LevelTables,
+    WaysTable,
+)
 from releases.engine.workload.queries import Marginal, Workload
 from releases.engine.workload.residuals import Names, Residuals, subsets, with_bins
 
@@ -164,13 +171,13 @@ class ResidualLevels(LevelTables):
             found[part] = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
         return found
 
-    def _by_line(self, table: Table, part: Names) -> tuple[NDArray[np.int64], Floats]:
+    def _by_line(self, table: WaysTable, part: Names) -> tuple[NDArray[np.int64], Floats]:
         """The lines of a table that some way has, and G_H M_U^- of these, times |U|/|S|."""
         lines = np.unique(table.line_of)
         share = prod(self.shape(part)) / prod(self.shape(table.plain))
         return lines, share * (table.sums[lines] @ self._inverses[part])
 
-    def _variances(self, table: Table) -> Floats:
+    def _variances(self, table: WaysTable) -> Floats:
         """Of the answers on each line that some way has."""
         found = np.zeros(np.unique(table.line_of).size)
         for part in subsets(with_bins(self.workload.universe, table.plain)):
@@ -180,7 +187,7 @@ class ResidualLevels(LevelTables):
             found += own * prod(1 - 1 / size for size in self.shape(part))
         return np.maximum(found, 0.0)
 
-    def _half_width(self, table: Table, quantile: float) -> float:
+    def _half_width(self, table: WaysTable, quantile: float) -> float:
         slack = np.zeros(np.unique(table.line_of).size)
         for part in subsets(with_bins(self.workload.universe, table.plain)):
             _, factors = self._by_line(table, part)

@@ -50,7 +50,7 @@ from releases.engine.mechanisms.base import (
     Mechanism,
     Option,
     Plan,
-    Request,
+    PlanRequest,
     Work,
     infeasible,
     register,
@@ -112,7 +112,7 @@ class ResidualQueries(Mechanism):
     uses_weights = True
     consistency = Consistency.NOISY_CELLS
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         if isinstance(request.budget, PureDP):
             return infeasible(request, NEEDS_DELTA)
         allowance = usable_allowance(request)
@@ -140,7 +140,7 @@ class ResidualQueries(Mechanism):
         return Consistency.LEVELS_MADE_TO_AGREE if agree else self.consistency
 
     def _planned(
-        self, request: Request, residuals: Residuals, design: tuple[int, ...], variance: int, *, rho: Fraction
+        self, request: PlanRequest, residuals: Residuals, design: tuple[int, ...], variance: int, *, rho: Fraction
     ) -> Plan:
         workload = request.counts_asked
         quantile = normal_max_quantile(count=workload.size, beta=float(request.beta))
@@ -285,7 +285,7 @@ class ResidualQueriesPlan(AnswersPlan):
         return found
 
 
-def designed(request: Request, residuals: Residuals) -> tuple[int, ...]:
+def designed(request: PlanRequest, residuals: Residuals) -> tuple[int, ...]:
     """The multiplier of each residual; 0 for the number of rows where that is public."""
     answers = Answers.of(request.counts_asked, residuals)
     costs = residuals.most_moved(request.schema)
@@ -293,14 +293,16 @@ def designed(request: Request, residuals: Residuals) -> tuple[int, ...]:
     return multipliers(wanted.tolist(), least=_LEAST, most=_MOST)
 
 
-def _finer(design: Sequence[int], residuals: Residuals, request: Request, rho: Fraction) -> tuple[tuple[int, ...], int]:
+def _finer(
+    design: Sequence[int], residuals: Residuals, request: PlanRequest, rho: Fraction
+) -> tuple[tuple[int, ...], int]:
     """Twice as large multipliers, and s² for these: variances stay as they are, and whole noise is nearer to normal."""
     finer = tuple(2 * each for each in design)
     return finer, lattice_variance(residuals.moved(finer, request.schema), rho)
 
 
 def _over_levels(
-    request: Request,
+    request: PlanRequest,
     residuals: Residuals,
     design: tuple[int, ...],
     variance: int,

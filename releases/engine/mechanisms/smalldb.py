@@ -37,8 +37,8 @@ from releases.engine.mechanisms.base import (
     Mechanism,
     Option,
     Plan,
+    PlanRequest,
     Progress,
-    Request,
     Work,
     infeasible,
     register,
@@ -49,7 +49,7 @@ from releases.engine.noise.discrete import LARGEST_SCALE, discrete_laplace
 from releases.engine.noise.randomness import Randomness
 from releases.engine.smalldb import existence
 from releases.engine.smalldb.candidates import Databases
-from releases.engine.smalldb.strategies import MAX_ROWS, Refusal, Setting, Shape, shape_of
+from releases.engine.smalldb.strategies import MAX_ROWS, CountingShape, DrawSetting, NoShape, shape_of
 from releases.engine.tables.counts import Counts, marginal
 from releases.engine.tables.possible import only_possible
 from releases.engine.workload.queries import Workload
@@ -144,13 +144,13 @@ class SmallDB(Mechanism):
     consistency = Consistency.ONE_TABLE
     drops_impossible = True
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         options = request.options
         split = split_of(request)
         if (refusal := too_noisy(request, split)) is not None:
             return refusal
         shape = shape_of(request.counts_asked, Databases(options["databases"]))
-        if isinstance(shape, Refusal):
+        if isinstance(shape, NoShape):
             return infeasible(request, shape.reason)
         size = options["size"] or self._best_size(request, shape, split)
         if size > shape.most_rows:
@@ -181,7 +181,7 @@ class SmallDB(Mechanism):
             ),
         )
 
-    def _best_size(self, request: Request, shape: Shape, split: Split) -> int:
+    def _best_size(self, request: PlanRequest, shape: CountingShape, split: Split) -> int:
         most = shape.usual_rows
         return existence.best_size(
             fits=shape.fits(most),
@@ -191,7 +191,7 @@ class SmallDB(Mechanism):
             epsilon=float(split.choice),
         )
 
-    def _parameters(self, request: Request, shape: Shape, size: int, split: Split) -> dict[str, str]:
+    def _parameters(self, request: PlanRequest, shape: CountingShape, size: int, split: Split) -> dict[str, str]:
         described = {
             "small database": f"{size:,} rows ({Databases(shape.databases).value})",
             "structure": shape.title,
@@ -207,7 +207,7 @@ class SmallDB(Mechanism):
             described["epsilon of the measured error"] = decimal_text(split.measure)
         return described
 
-    def _expectation(self, request: Request, shape: Shape, size: int, split: Split) -> Bound:
+    def _expectation(self, request: PlanRequest, shape: CountingShape, size: int, split: Split) -> Bound:
         """The theorem, for the assumed population."""
         population = request.options["population"]
         alpha = theorem(
@@ -222,7 +222,7 @@ class SmallDB(Mechanism):
         )
 
 
-def split_of(request: Request) -> Split:
+def split_of(request: PlanRequest) -> Split:
     return Split.of(
         epsilon=request.budget.epsilon,
         beta=request.beta,
@@ -231,7 +231,7 @@ def split_of(request: Request) -> Split:
     )
 
 
-def too_noisy(request: Request, split: Split) -> InfeasiblePlan | None:
+def too_noisy(request: PlanRequest, split: Split) -> InfeasiblePlan | None:
     """The refusal where noise would not fit 64 bits."""
     scales = [request.schema.rows_of_unit / part for part in (split.total, split.measure) if part]
     if not any(scale > LARGEST_SCALE for scale in scales):
@@ -247,11 +247,11 @@ def total_tail(schema: Schema, split: Split) -> int:
     return max(1, laplace_max_quantile(scale=scale, count=1, beta=float(split.beta_total)))
 
 
-def setting_of(schema: Schema, size: int, split: Split, *, rows: int, off: int) -> Setting:
-    return Setting(size=size, rows=rows, epsilon=split.choice, unit=schema.rows_of_unit, off=off)
+def setting_of(schema: Schema, size: int, split: Split, *, rows: int, off: int) -> DrawSetting:
+    return DrawSetting(size=size, rows=rows, epsilon=split.choice, unit=schema.rows_of_unit, off=off)
 
 
-def theorem(shape: Shape, size: int, split: Split, *, rows: float, off: float, schema: Schema) -> float:
+def theorem(shape: CountingShape, size: int, split: Split, *, rows: float, off: float, schema: Schema) -> float:
     """The bound of `existence` for W = `rows`."""
     return existence.half_width(
         fit=float(shape.fits(size)[-1]),
@@ -264,7 +264,7 @@ def theorem(shape: Shape, size: int, split: Split, *, rows: float, off: float, s
     )
 
 
-def formula(shape: Shape, *, n: str) -> str:
+def formula(shape: CountingShape, *, n: str) -> str:
     fit = existence.IN_LATEX[shape.rounding]
     return (
         rf"\alpha = {fit}\, n + |\tilde{{n}} - n| + \frac{{2 g}}{{\varepsilon}}"
@@ -284,7 +284,7 @@ class SmallDBPlan(Plan):
 
     size: int
     split: Split
-    shape: Shape = field(compare=False, repr=False)
+    shape: CountingShape = field(compare=False, repr=False)
 
     def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
         progress("Counting the table", 0.0)

@@ -31,8 +31,8 @@ from releases.engine.mechanisms.base import (
     Mechanism,
     Option,
     Plan,
+    PlanRequest,
     Progress,
-    Request,
     Work,
     infeasible,
     register,
@@ -87,7 +87,7 @@ class SmallDBNet(Mechanism):
     consistency = Consistency.ONE_TABLE
     drops_impossible = True
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         workload, options = request.counts_asked, request.options
         asked = workload.universe.project(attributes_asked(workload.families, workload.universe))
         if (refusal := too_many_cells(request, asked, bytes_each=16)) is not None:
@@ -122,7 +122,7 @@ class SmallDBNet(Mechanism):
             work=self._work(request, asked, count),
         )
 
-    def _parameters(self, request: Request, count: int, split: Split) -> dict[str, str]:
+    def _parameters(self, request: PlanRequest, count: int, split: Split) -> dict[str, str]:
         unit = request.schema.rows_of_unit
         confidence = decimal_text(100 * (1 - request.beta), places=4)
         beyond = 2 * unit / float(split.choice) * (log(count) - log(float(request.beta)))
@@ -134,7 +134,7 @@ class SmallDBNet(Mechanism):
             "epsilon of the measured error": decimal_text(split.measure),
         }
 
-    def _work(self, request: Request, asked: Universe, count: int) -> Work:
+    def _work(self, request: PlanRequest, asked: Universe, count: int) -> Work:
         """Candidates are drawn, and each of their rows is looked at once for each family, a batch at a time."""
         workload, size, columns = request.counts_asked, request.options["size"], len(asked.shape)
         drawn = count * (1e-4 + 3e-8 * columns * (size + sum(asked.shape)))

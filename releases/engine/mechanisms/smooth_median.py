@@ -122,8 +122,8 @@ from releases.engine.mechanisms.base import (
     Mechanism,
     Option,
     Plan,
+    PlanRequest,
     Progress,
-    Request,
     Work,
     infeasible,
     register,
@@ -172,7 +172,7 @@ class Calibration:
     event: Event
 
 
-def plan_smooth_median(request: Request, calibrate: Callable[[Fraction], Calibration]) -> Plan:
+def plan_smooth_median(request: PlanRequest, calibrate: Callable[[Fraction], Calibration]) -> Plan:
     """Plan an answer whose noise `calibrate(epsilon)` describes, epsilon being what the bound leaves."""
     percent = request.options["bound"]
     assert isinstance(percent, int)
@@ -311,7 +311,7 @@ def _attribute(schema: Schema, statistic: Statistic) -> Attribute:
     return schema.universe[name]
 
 
-def _range_bound(request: Request, attribute: Attribute) -> Bound:
+def _range_bound(request: PlanRequest, attribute: Attribute) -> Bound:
     """What is known without paying: answer and truth both lie in the declared range."""
     low, high = attribute.point(attribute.lowest), attribute.point(attribute.highest)
     return Bound(
@@ -338,7 +338,7 @@ class SmoothMedianLaplace(Mechanism):
     options = (BOUND,)
     answers = (Quantile,)
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         if not isinstance(request.budget, ApproxDP):
             return infeasible(
                 request,
@@ -393,7 +393,7 @@ class SmoothMedianGaussian(Mechanism):
     options = (BOUND,)
     answers = (Quantile,)
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         if not isinstance(request.budget, ApproxDP):
             return infeasible(request, NEEDS_DELTA)
         delta = request.budget.delta
@@ -437,7 +437,7 @@ class SmoothMedianCauchy(Mechanism):
     options = (BOUND,)
     answers = (Quantile,)
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         return plan_smooth_median(request, cauchy_calibration)
 
 

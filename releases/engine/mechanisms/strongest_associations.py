@@ -63,7 +63,7 @@ from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.additive_noise import Noise
-from releases.engine.mechanisms.base import Mechanism, Option, Plan, Progress, Request, Work, infeasible, register
+from releases.engine.mechanisms.base import Mechanism, Option, Plan, PlanRequest, Progress, Work, infeasible, register
 from releases.engine.mechanisms.choices import TOO_MUCH_NOISE, statistic_of
 from releases.engine.mechanisms.marginal_fit.common import refused_noise, usable_allowance
 from releases.engine.noise.discrete import LARGEST_SCALE
@@ -106,7 +106,7 @@ class AssociationChoice(Mechanism):
     answers = (StrongestAssociations,)
     joins_all_columns = False
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         statistic, universe = request.statistic, request.schema.universe
         assert isinstance(statistic, StrongestAssociations)
         allowance = usable_allowance(request)
@@ -330,7 +330,7 @@ def _missed(candidates: int, rate: float, rounds: int, *, beta: float) -> int:
     return least_alpha(lambda off: exponential_miss(candidates=candidates, rate=rate, gap=off + 1), beta=each)
 
 
-def _bound(request: Request, number: int, alpha: int, reach: _Reach) -> Bound:
+def _bound(request: PlanRequest, number: int, alpha: int, reach: _Reach) -> Bound:
     return Bound(
         beta=request.beta,
         half_widths=(float(alpha),),

@@ -73,8 +73,8 @@ from releases.engine.mechanisms.base import (
     Mechanism,
     Option,
     Plan,
+    PlanRequest,
     Progress,
-    Request,
     Work,
     infeasible,
     register,
@@ -93,7 +93,7 @@ from releases.engine.workload.kinds.weighted_count import WeightedCount
 from releases.engine.workload.measurements import Grouped, measurements
 from releases.engine.workload.row_means import PAIR_SHARES, OfMeans
 from releases.engine.workload.row_regression import Fitted
-from releases.engine.workload.row_sums import Ballots, Measured, Measurement, OfColumns, Reading, Sharing, within
+from releases.engine.workload.row_sums import Ballots, Measurement, NoisySums, OfColumns, Reading, Sharing, within
 from releases.engine.workload.sensitivity import Case, Changes, divided
 
 #: A sum that can move by more than this is rounded to this many steps of what it can move by: that leaves room for any
@@ -116,7 +116,7 @@ EXPECTED_ROWS = Option(
 )
 
 
-class Law(Sharing, Protocol):
+class SharingLaw(Sharing, Protocol):
     """A law of integer noise within a budget, for sums that need different amounts of it."""
 
     @property
@@ -187,7 +187,7 @@ class Noised:
     """
 
     measurement: Measurement
-    law: Law
+    law: SharingLaw
     beta: Fraction
     units: tuple[Fraction, ...]
     spreads: tuple[Fraction, ...]
@@ -195,7 +195,7 @@ class Noised:
     pair_reach: tuple[float, ...] = ()
 
     @staticmethod
-    def within(measurement: Measurement, law: Law, *, beta: Fraction) -> Noised:
+    def within(measurement: Measurement, law: SharingLaw, *, beta: Fraction) -> Noised:
         exact = measurement.moved
         units = measurement.units(_STEPS)
         moved = exact.on_lattice(units)
@@ -233,7 +233,7 @@ class Noised:
 
     def read(self, noisy: Sequence[int]) -> Reading:
         values = tuple(unit * step for unit, step in zip(self.units, noisy, strict=True))
-        measured = Measured(
+        measured = NoisySums(
             values=values,
             reach=self.reach,
             variances=self._variances,
@@ -307,7 +307,7 @@ class NoisyNumbersPlan(Plan):
         )
 
 
-def plan_noisy_numbers(request: Request, law: Law, *, source: str, parameters: Mapping[str, str]) -> Plan:
+def plan_noisy_numbers(request: PlanRequest, law: SharingLaw, *, source: str, parameters: Mapping[str, str]) -> Plan:
     """Plan a statistic with noise of this law, in the form that makes its bound least."""
     numbers = sum(part.cells(request.schema.universe) for part in request.workload.families)
     if numbers > _MAX_NUMBERS:
@@ -362,7 +362,7 @@ def _least_rows(noised: Noised) -> int:
     return ceil(form.least_rows(noised.variances)) if isinstance(form, Fitted) else 0
 
 
-def _expectation_of_fit(form: Fitted, noised: Noised, request: Request, rows: int, source: str) -> Bound | None:
+def _expectation_of_fit(form: Fitted, noised: Noised, request: PlanRequest, rows: int, source: str) -> Bound | None:
     """What the intervals come to in an example, for the rows decide it."""
     found = form.example(noised.variances, rows=rows, within=noised.law.within, beta=float(request.beta))
     if found is None:
@@ -378,7 +378,7 @@ def _expectation_of_fit(form: Fitted, noised: Noised, request: Request, rows: in
     )
 
 
-def _expectation(noised: Noised, request: Request, source: str) -> Bound | None:
+def _expectation(noised: Noised, request: PlanRequest, source: str) -> Bound | None:
     """For means, what the noise comes to on a table of as many rows as the curator says it has; by group, on one whose
     groups have equally many. There a mean is read off all groups together and may be anywhere in its interval."""
     form, rows = noised.measurement, request.options[EXPECTED_ROWS.name]
@@ -412,7 +412,7 @@ def _expectation(noised: Noised, request: Request, source: str) -> Bound | None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LaplaceLaw:
-    """Discrete Laplace noise; a spread is its scale. See `Law`."""
+    """Discrete Laplace noise; a spread is its scale. See `SharingLaw`."""
 
     epsilon: Fraction
 
@@ -474,7 +474,7 @@ class LaplaceNumbers(Mechanism):
     options = (EXPECTED_ROWS,)
     answers = (Sum, Mean, Variance, SecondMoments, Regression, LogisticRegression, Votes, WeightedCount)
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         law = LaplaceLaw(epsilon=request.budget.epsilon)
         return plan_noisy_numbers(request, law, source=self.source, parameters={})
 
@@ -485,7 +485,7 @@ _WIDE = 10**8
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GaussianLaw:
-    """Discrete Gaussian noise; a spread is its variance. See `Law`."""
+    """Discrete Gaussian noise; a spread is its variance. See `SharingLaw`."""
 
     rho: Fraction
 
@@ -556,7 +556,7 @@ class GaussianNumbers(Mechanism):
     options = (EXPECTED_ROWS,)
     answers = (Sum, Mean, Variance, SecondMoments, Regression, LogisticRegression, Votes, WeightedCount)
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         if isinstance(request.budget, PureDP):
             return infeasible(request, NEEDS_DELTA)
         try:

@@ -68,7 +68,7 @@ from releases.engine.bounds.selection_error import comparisons_miss, least_alpha
 from releases.engine.domain.counted import Counted
 from releases.engine.domain.privacy import decimal_text
 from releases.engine.estimation.result import Result
-from releases.engine.mechanisms.base import Mechanism, Option, Plan, Progress, Request, Work, infeasible, register
+from releases.engine.mechanisms.base import Mechanism, Option, Plan, PlanRequest, Progress, Work, infeasible, register
 from releases.engine.mechanisms.choices import (
     TOO_MUCH_NOISE,
     epsilon_of_each,
@@ -207,7 +207,7 @@ def _in_place(values: NDArray[np.int64], above: NDArray[np.bool_]) -> list[int |
     return [next(given) if is_above else None for is_above in above.tolist()]
 
 
-def plan_stream(request: Request, noise: Callable[[Fraction], StreamNoise]) -> Plan:
+def plan_stream(request: PlanRequest, noise: Callable[[Fraction], StreamNoise]) -> Plan:
     """Plan a stream of comparisons.
 
     Args:
@@ -256,7 +256,7 @@ def _parameters(comparisons: Comparisons, value_scale: Fraction | None) -> dict[
     return {name: decimal_text(number) for name, number in numbers.items()}
 
 
-def sensitivity_of(request: Request) -> tuple[int, bool]:
+def sensitivity_of(request: PlanRequest) -> tuple[int, bool]:
     """The most a count moves between neighbours, and whether all move the same way."""
     return score_sensitivity(request.schema)
 
@@ -281,7 +281,7 @@ class AboveThreshold(Mechanism):
     options = ()
     answers = (Threshold,)
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         stream = request.statistic
         assert isinstance(stream, Threshold)
         if stream.answers != 1:
@@ -306,7 +306,7 @@ class SparseVector(Mechanism):
     options = ()
     answers = (Threshold,)
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         stream = request.statistic
         assert isinstance(stream, Threshold)
         sensitivity, monotone = sensitivity_of(request)
@@ -347,7 +347,7 @@ class NumericSparseVector(Mechanism):
     options = (VALUES,)
     answers = (Threshold,)
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         stream = request.statistic
         assert isinstance(stream, Threshold)
         sensitivity, monotone = sensitivity_of(request)

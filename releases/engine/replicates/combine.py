@@ -38,7 +38,7 @@ SHIFTS = 2.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Interval:
+class ReplicateInterval:
     """A number from synthetic rows, and the interval in which the population's lies with the stated confidence.
 
     Attributes:
@@ -63,7 +63,7 @@ class Interval:
         return self.estimate + self.half_width
 
 
-def interval_of(released: float, replicates: ArrayLike, *, confidence: float = CONFIDENCE) -> Interval:
+def interval_of(released: float, replicates: ArrayLike, *, confidence: float = CONFIDENCE) -> ReplicateInterval:
     """See the head of this file.
 
     Args:
@@ -80,6 +80,6 @@ def interval_of(released: float, replicates: ArrayLike, *, confidence: float = C
     between, shift = float(values.var(ddof=1)), float(values.mean()) - released
     total = (1 + 1 / number) * between + (SHIFTS * shift) ** 2
     quantile = float(student.ppf((1 + confidence) / 2, number - 1))
-    return Interval(
+    return ReplicateInterval(
         estimate=released, half_width=quantile * sqrt(total), between=between, shift=shift, degrees=number - 1
     )

@@ -43,7 +43,7 @@ MOST_ASKED = 3
 LEAST_SHARE = 0.05
 
 
-class Kind(StrEnum):
+class StatisticOfRows(StrEnum):
     """What is worked out from rows. A number counts as the middle of its bin.
 
     SHARE: of the rows that are in a category or bin.
@@ -59,7 +59,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Measured:
+class FoundValidity:
     """What was found for the statistics of one kind.
 
     Attributes:
@@ -76,7 +76,7 @@ class Measured:
     epsilon: str
     cells: int
     rows_to_noise: float
-    kind: Kind
+    kind: StatisticOfRows
     number: int
     fewest: int
 
@@ -105,7 +105,7 @@ _FOUND: Mapping[tuple[str, str, str, int, float], tuple[tuple[int, int], ...]] =
     ("marginal-fit", "Community survey", "1", 144, 121.2): ((15, 475), (2, 486), (37, 478), (8, 483)),
 }
 MEASURED = tuple(
-    Measured(
+    FoundValidity(
         mechanism=mechanism,
         table=table,
         epsilon=epsilon,
@@ -116,7 +116,7 @@ MEASURED = tuple(
         fewest=fewest,
     )
     for (mechanism, table, epsilon, cells, ratio), found in _FOUND.items()
-    for kind, (number, fewest) in zip(Kind, found, strict=True)
+    for kind, (number, fewest) in zip(StatisticOfRows, found, strict=True)
 )
 
 
@@ -140,7 +140,7 @@ def rows_to_noise(plan: Plan, *, rows: int, cells: int) -> float:
     return 0.0 if noise is None else rows / cells / sqrt(noise.variance)
 
 
-def least_ratio(mechanism: str, kind: Kind) -> float:
+def least_ratio(mechanism: str, kind: StatisticOfRows) -> float:
     """The smallest number of rows to noise at which, and above which, all measurements held: infinite where there is
     none, or not one on each of three tables."""
     mine = [each for each in MEASURED if (each.mechanism, each.kind) == (mechanism, kind)]
@@ -148,9 +148,9 @@ def least_ratio(mechanism: str, kind: Kind) -> float:
     return kept[-1].rows_to_noise if len({each.table for each in kept}) >= REAL_TABLES else inf
 
 
-def valid_kinds(mechanism: str, ratio: float) -> tuple[Kind, ...]:
+def valid_kinds(mechanism: str, ratio: float) -> tuple[StatisticOfRows, ...]:
     """The kinds of statistics whose intervals hold for a mechanism with so many rows to noise."""
-    return tuple(kind for kind in Kind if ratio >= least_ratio(mechanism, kind))
+    return tuple(kind for kind in StatisticOfRows if ratio >= least_ratio(mechanism, kind))
 
 
 def refusal(plan: Plan, *, columns: Sequence[str], rows: int) -> str:

@@ -17,7 +17,7 @@ Whole = NDArray[np.int32]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Tables:
+class SlotTables:
     """Tables of the slots at one level, equal ones made once.
 
     Attributes:
@@ -48,7 +48,7 @@ class Tables:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Chain:
+class ChainRows:
     """Rows of a chain at one level.
 
     Attributes:
@@ -83,8 +83,8 @@ class Chain:
 class Level:
     """What is kept of one level: tables of the slots and, for a chain, its rows."""
 
-    tables: Tables
-    chain: Chain | None
+    tables: SlotTables
+    chain: ChainRows | None
 
     @property
     def bytes(self) -> int:
@@ -128,9 +128,9 @@ class Builder:
         flat = self._f, self._e, self._after, self._before
         self._compiled.merge_tables(*flat, self._start, self._low, self._size, pairs, first, self._grain)
 
-    def tables(self, table: NDArray[np.int64]) -> Tables:
+    def tables(self, table: NDArray[np.int64]) -> SlotTables:
         used, count = slice(0, self._used), slice(0, self.count)
-        return Tables(
+        return SlotTables(
             f=self._f[used].copy(),
             e=self._e[used].copy(),
             after=self._after[used].copy(),

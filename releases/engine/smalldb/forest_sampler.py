@@ -48,7 +48,7 @@ from releases.engine.smalldb.candidates import (
     ways,
     weight_table,
 )
-from releases.engine.smalldb.count_tables import Builder, Chain, Floats, Level, Tables, Whole
+from releases.engine.smalldb.count_tables import Builder, ChainRows, Floats, Level, SlotTables, Whole
 from releases.engine.smalldb.tree import Forest
 
 #: Memory for tables of levels that may be asked for again.
@@ -209,7 +209,7 @@ class ForestCounter:
         return low, high
 
     @cached_property
-    def _free_tables(self) -> Tables:
+    def _free_tables(self) -> SlotTables:
         """Tables of the parts of a chain that asks about nothing inside them: the same at all levels."""
         low = np.zeros(self.forest.is_answer.size, dtype=np.int64)
         return self._tables(low, low + self.size)
@@ -218,7 +218,7 @@ class ForestCounter:
         pairs = slice(first - self.forest.kinds, last - self.forest.kinds)
         return self.forest.left[pairs], self.forest.right[pairs]
 
-    def _tables(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> Tables:
+    def _tables(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> SlotTables:
         """Tables over the windows. Two slots with equal windows and equal parts share one."""
         build = Builder(self._compiled, self._grain)
         table = np.empty(low.size, dtype=np.int64)
@@ -241,7 +241,7 @@ class ForestCounter:
             build.merge(np.stack([table[left[one_of]], table[right[one_of]]], axis=1), keys % span**2, span)
         return build.tables(table)
 
-    def _chain(self, level: int, tables: Tables) -> Chain | None:
+    def _chain(self, level: int, tables: SlotTables) -> ChainRows | None:
         length = self.forest.chain.size
         low, high = np.full(length, self.size, dtype=np.int32), np.full(length, self.size, dtype=np.int32)
         low[:-1], high[:-1] = self._window(self._chain_base, self._chain_rest, level)
@@ -255,7 +255,7 @@ class ForestCounter:
         widths = (high - low + 1).astype(np.int64)
         kept = np.full(length, -1, dtype=np.int64)
         kept[ends] = np.cumsum(widths[ends]) - widths[ends]
-        chain = Chain(
+        chain = ChainRows(
             low=low,
             high=high,
             item=item,
@@ -273,7 +273,7 @@ class ForestCounter:
         object.__setattr__(chain, "last", (float(row_f[last, 0]), int(row_e[last, 0])))
         return chain
 
-    def _plain(self, tables: Tables) -> NDArray[np.bool_]:
+    def _plain(self, tables: SlotTables) -> NDArray[np.bool_]:
         """Which tables are 1 for 0, 1, 2, ... up to m, where a row of the chain is a running sum."""
         plain = np.zeros(tables.start.size, dtype=np.bool_)
         for table in np.unique(tables.table[self.forest.chain]).tolist():
@@ -283,7 +283,14 @@ class ForestCounter:
         return plain
 
     def _rows(
-        self, chain: Chain, tables: Tables, first: int, last: int, offset: NDArray[np.int64], f: Floats, e: Whole
+        self,
+        chain: ChainRows,
+        tables: SlotTables,
+        first: int,
+        last: int,
+        offset: NDArray[np.int64],
+        f: Floats,
+        e: Whole,
     ) -> tuple[Floats, Whole]:
         """Make rows first ... last - 1 (`first` at a multiple of the stride), keeping row k at offset[k - first]."""
         row_f, row_e = np.zeros((2, chain.widest)), np.zeros((2, chain.widest), dtype=np.int32)
@@ -300,7 +307,7 @@ class ForestCounter:
 
     # The walk
 
-    def _walk_down(self, tables: Tables, counts: NDArray[np.int64], rng: Randomness) -> None:
+    def _walk_down(self, tables: SlotTables, counts: NDArray[np.int64], rng: Randomness) -> None:
         forest = self.forest
         words = rng.words(forest.left.size)
         first, last = forest.kinds, forest.is_answer.size
@@ -315,7 +322,7 @@ class ForestCounter:
             counts[left[0]], counts[right[0]] = chosen, counts[slot] - chosen
             last = slot
 
-    def _shares(self, tables: Tables, counts: NDArray[np.int64], slot: int) -> tuple[int, list[Fraction]]:
+    def _shares(self, tables: SlotTables, counts: NDArray[np.int64], slot: int) -> tuple[int, list[Fraction]]:
         """The least count of the left part, and the products whose sum is S(j)."""
         (left,), (right,) = (part.tolist() for part in self._parts(slot, slot + 1))
         j = int(counts[slot])
@@ -346,7 +353,7 @@ class ForestCounter:
                     parts[k], j, k = j - chosen, chosen, k - 1
         counts[self.forest.chain] = parts
 
-    def _segments(self, chain: Chain, tables: Tables) -> Iterator[tuple[int, NDArray[np.int64], Floats, Whole]]:
+    def _segments(self, chain: ChainRows, tables: SlotTables) -> Iterator[tuple[int, NDArray[np.int64], Floats, Whole]]:
         """Stretches of the chain, the last first, with the rows before each of their parts."""
         length = chain.item.size
         for first in range((length - 1) // chain.stride * chain.stride, -1, -chain.stride):
@@ -365,7 +372,7 @@ class ForestCounter:
             yield first, offset, f, e
 
     def _chain_shares(
-        self, chain: Chain, tables: Tables, k: int, j: int, row: tuple[int, list[Fraction]]
+        self, chain: ChainRows, tables: SlotTables, k: int, j: int, row: tuple[int, list[Fraction]]
     ) -> tuple[int, list[Fraction]]:
         """The least cumulative count before part k, and the products whose sum is S(j)."""
         item = int(chain.item[k])
@@ -412,7 +419,7 @@ class ForestCounter:
         if made.chain:
             yield from self._chain_factors(made.chain, tables, counts)
 
-    def _chain_factors(self, chain: Chain, tables: Tables, counts: NDArray[np.int64]) -> Iterator[Fraction]:
+    def _chain_factors(self, chain: ChainRows, tables: SlotTables, counts: NDArray[np.int64]) -> Iterator[Fraction]:
         running = np.cumsum(counts[self.forest.chain]).tolist()
         after = exact_number(*chain.last)
         for first, offset, f, e in self._segments(chain, tables):
@@ -423,7 +430,7 @@ class ForestCounter:
                 after = row[1][(running[k - 1] if k else 0) - row[0]]
 
 
-def _row(chain: Chain, k: int, at: int, f: Floats, e: Whole) -> tuple[int, list[Fraction]]:
+def _row(chain: ChainRows, k: int, at: int, f: Floats, e: Whole) -> tuple[int, list[Fraction]]:
     """The least cumulative count of row k, and its numbers."""
     low, high = (int(chain.low[k]), int(chain.high[k])) if k >= 0 else (0, 0)
     return low, [exact_number(f[at + i], e[at + i]) for i in range(high - low + 1)]

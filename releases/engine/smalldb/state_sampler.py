@@ -31,7 +31,7 @@ _Window: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Step:
+class KindStep:
     """What happens at one kind.
 
     Attributes:
@@ -47,7 +47,7 @@ class Step:
     open: tuple[tuple[int, ...], ...]
 
 
-def read_steps(incidence: NDArray[np.bool_]) -> tuple[Step, ...]:
+def read_steps(incidence: NDArray[np.bool_]) -> tuple[KindStep, ...]:
     """The steps of a workload, one for each kind (column)."""
     queries, kinds = incidence.shape
     last = [int(np.flatnonzero(row).max()) for row in incidence]
@@ -67,7 +67,7 @@ def read_steps(incidence: NDArray[np.bool_]) -> tuple[Step, ...]:
                 groups.setdefault(so_far[query], []).append(query)
         total, *others = groups.values()
         steps.append(
-            Step(
+            KindStep(
                 sources=(0, *(source[group[0]] for group in others)),
                 adds=(True, *(counts[group[0]] for group in others)),
                 closing=tuple((source[query], counts[query], query) for query in range(queries) if last[query] == kind),
@@ -78,7 +78,7 @@ def read_steps(incidence: NDArray[np.bool_]) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def most_work(steps: tuple[Step, ...], *, size: int, limit: int = 1 << 62) -> int:
+def most_work(steps: tuple[KindStep, ...], *, size: int, limit: int = 1 << 62) -> int:
     """At least the number of pairs (state, y) that any level can have, or any number above the limit.
 
     There are m + 1 counts, and after c kinds at most (m + 1)^entries states, and no more than vectors of c + 1 counts,
@@ -113,7 +113,7 @@ class FrontierCounter:
         self,
         signatures: Signatures,
         *,
-        steps: tuple[Step, ...],
+        steps: tuple[KindStep, ...],
         databases: Databases,
         outside: int,
         size: int,

@@ -34,7 +34,7 @@ from releases.engine.smalldb.enumeration import Enumerated, Signatures, read_sig
 from releases.engine.smalldb.existence import Rounding
 from releases.engine.smalldb.forest_sampler import KEPT_BYTES, ForestCounter
 from releases.engine.smalldb.level_sampler import CountedLevels, Layers
-from releases.engine.smalldb.state_sampler import FrontierCounter, Step, most_work, read_steps
+from releases.engine.smalldb.state_sampler import FrontierCounter, KindStep, most_work, read_steps
 from releases.engine.smalldb.tree import Forest, Indices, read_forest
 from releases.engine.workload.queries import Count, Family, Marginal, Prefix, Workload, attributes_asked
 
@@ -53,7 +53,7 @@ _MAX_STEPS = 2_000_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Part:
+class AttributesPart:
     """Counts of some attributes, drawn together.
 
     Attributes:
@@ -85,7 +85,7 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Setting:
+class DrawSetting:
     """One draw: m, W, epsilon of the choice, g, and what |W - n| is believed to be at most.
 
     All of it is public or paid for; for a plan W is what is assumed. `off` guides the search for levels alone.
@@ -112,7 +112,7 @@ class Setting:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Shape(ABC):
+class CountingShape(ABC):
     """How the small databases of one workload are counted.
 
     Attributes:
@@ -126,7 +126,7 @@ class Shape(ABC):
 
     title: str
     databases: Databases
-    parts: tuple[Part, ...]
+    parts: tuple[AttributesPart, ...]
     answers: int
     rounding: Rounding
     outside: int
@@ -166,42 +166,42 @@ class Shape(ABC):
         return ratios
 
     @abstractmethod
-    def seconds(self, setting: Setting) -> float:
+    def seconds(self, setting: DrawSetting) -> float:
         """About how long a draw takes: half or twice that, and less on a table that is fitted easily."""
 
     @abstractmethod
-    def bytes(self, setting: Setting) -> int:
+    def bytes(self, setting: DrawSetting) -> int:
         """About how much memory a draw takes."""
 
     @abstractmethod
     def draw(
-        self, counts: list[NDArray[np.int64]], setting: Setting, rng: Randomness, pause: Callable[[], None]
+        self, counts: list[NDArray[np.int64]], setting: DrawSetting, rng: Randomness, pause: Callable[[], None]
     ) -> list[Candidate]:
         """For each part the counts of its kinds in one small database, drawn exactly."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Layered(Shape):
+class Layered(CountingShape):
     """Databases that are counted level by level."""
 
     @abstractmethod
-    def counted(self, counts: list[NDArray[np.int64]], setting: Setting) -> CountedLevels:
+    def counted(self, counts: list[NDArray[np.int64]], setting: DrawSetting) -> CountedLevels:
         """The databases of all parts together, for the counts of the kinds of each."""
 
     def draw(
-        self, counts: list[NDArray[np.int64]], setting: Setting, rng: Randomness, pause: Callable[[], None]
+        self, counts: list[NDArray[np.int64]], setting: DrawSetting, rng: Randomness, pause: Callable[[], None]
     ) -> list[Candidate]:
         drawn = self.layers(self.counted(counts, setting), setting, pause).draw(rng)
         return np.split(drawn, np.cumsum([part.cells_of_kind.size for part in self.parts])[:-1])
 
-    def far(self, setting: Setting) -> int:
+    def far(self, setting: DrawSetting) -> int:
         """A level that is hardly ever passed: by the theorem, or because no count is off by more than all rows."""
         fit = float(self.fits(setting.size)[-1])
         likely = float(self.log_ratios(setting.size)[-1]) + 30
         proved = setting.size * (fit * setting.rows + setting.off) + likely / float(setting.rate)
         return min(ceil(proved), setting.size * (setting.rows + setting.off))
 
-    def layers(self, counted: CountedLevels, setting: Setting, pause: Callable[[], None]) -> Layers:
+    def layers(self, counted: CountedLevels, setting: DrawSetting, pause: Callable[[], None]) -> Layers:
         return Layers(counted, rate=setting.rate, far=self.far(setting), pause=pause)
 
 
@@ -211,7 +211,7 @@ class Forests(Layered):
 
     forests: tuple[Forest, ...]
 
-    def seconds(self, setting: Setting) -> float:
+    def seconds(self, setting: DrawSetting) -> float:
         """Some 45 levels of a chain and seven rounds of two levels each, or 20 levels of a tree.
 
         Before the likely levels, wider and wider ones by halves: together twice the first. Tables of whole width
@@ -225,16 +225,16 @@ class Forests(Layered):
         steps = 59 * (5e-8 + 9e-9 * setting.usual_error) + 9e-9 * widest
         return 0.3 + chain * steps + 20 * ((slots - chain) * 4e-8 + trees * size**2 * 7e-9)
 
-    def bytes(self, setting: Setting) -> int:
+    def bytes(self, setting: DrawSetting) -> int:
         """The compiler and its kernels, a few numbers a slot, and the levels that are kept."""
         slots = sum(forest.is_answer.size for forest in self.forests)
         return (120 << 20) + 100 * slots + min(KEPT_BYTES, 25 * (20 * slots + 400 * setting.size))
 
-    def counted(self, counts: list[NDArray[np.int64]], setting: Setting) -> CountedLevels:
+    def counted(self, counts: list[NDArray[np.int64]], setting: DrawSetting) -> CountedLevels:
         counters = [self.counter(index, each, setting) for index, each in enumerate(counts)]
         return counters[0] if len(counters) == 1 else _Together(counters)
 
-    def counter(self, index: int, counts: NDArray[np.int64], setting: Setting) -> ForestCounter:
+    def counter(self, index: int, counts: NDArray[np.int64], setting: DrawSetting) -> ForestCounter:
         return ForestCounter(
             forest=self.forests[index],
             databases=self.databases,
@@ -276,7 +276,7 @@ def _times(numbers: list[Scaled]) -> Scaled:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Weighed(Shape):
+class Weighed(CountingShape):
     """Every candidate weighed."""
 
     signatures: Signatures
@@ -298,14 +298,14 @@ class Weighed(Shape):
             )
         )
 
-    def seconds(self, setting: Setting) -> float:
+    def seconds(self, setting: DrawSetting) -> float:
         return 0.02 + vectors(kinds=self.kinds, size=setting.size) * (self.answers + self.kinds) * 1e-8
 
-    def bytes(self, setting: Setting) -> int:
+    def bytes(self, setting: DrawSetting) -> int:
         return (1 << 20) + vectors(kinds=self.kinds, size=setting.size) * 8 * (3 * self.answers + 2 * self.kinds + 8)
 
     def draw(
-        self, counts: list[NDArray[np.int64]], setting: Setting, rng: Randomness, pause: Callable[[], None]
+        self, counts: list[NDArray[np.int64]], setting: DrawSetting, rng: Randomness, pause: Callable[[], None]
     ) -> list[Candidate]:
         pause()
         made = _enumerated(self, setting.size)
@@ -324,7 +324,7 @@ class Open(Layered):
     signatures: Signatures
 
     @cached_property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[KindStep, ...]:
         return read_steps(self.signatures.incidence)
 
     @cached_property
@@ -333,14 +333,14 @@ class Open(Layered):
             return 0
         return _largest(lambda size: most_work(self.steps, size=size, limit=_MAX_STATES) <= _MAX_STATES)
 
-    def seconds(self, setting: Setting) -> float:
+    def seconds(self, setting: DrawSetting) -> float:
         """Between a hundredth of the most states and all of them are met."""
         return 0.02 + 5e-8 * most_work(self.steps, size=setting.size)
 
-    def bytes(self, setting: Setting) -> int:
+    def bytes(self, setting: DrawSetting) -> int:
         return (8 << 20) + 100 * most_work(self.steps, size=setting.size) // setting.size
 
-    def counted(self, counts: list[NDArray[np.int64]], setting: Setting) -> CountedLevels:
+    def counted(self, counts: list[NDArray[np.int64]], setting: DrawSetting) -> CountedLevels:
         return FrontierCounter(
             self.signatures,
             steps=self.steps,
@@ -353,14 +353,14 @@ class Open(Layered):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Refusal:
+class NoShape:
     """Why a workload has no shape here, in one sentence."""
 
     reason: str
 
 
 @lru_cache(maxsize=4)
-def shape_of(workload: Workload, databases: Databases) -> Shape | Refusal:
+def shape_of(workload: Workload, databases: Databases) -> CountingShape | NoShape:
     """The shape of a workload, or the reason why its small databases cannot be drawn exactly."""
     groups = [list(workload.families)]
     if databases is Databases.SEQUENCES:
@@ -368,7 +368,7 @@ def shape_of(workload: Workload, databases: Databases) -> Shape | Refusal:
     universes = [workload.universe.project(attributes_asked(group, workload.universe)) for group in groups]
     largest = max(universe.size for universe in universes)
     if largest > MAX_CELLS:
-        return Refusal(
+        return NoShape(
             reason=f"The questions are about {largest:,} cells of the universe's {workload.universe.size:,} at once, "
             f"and small databases are counted over at most {MAX_CELLS:,}: ask about fewer columns together"
             + _hint(workload, databases)
@@ -394,7 +394,7 @@ def _forests(forests: list[Forest], universes: list[Universe], databases: Databa
         title=title,
         databases=databases,
         parts=tuple(
-            Part(universe=universe, kind_of_cell=forest.kind_of_cell, cells_of_kind=forest.cells_of_kind)
+            AttributesPart(universe=universe, kind_of_cell=forest.kind_of_cell, cells_of_kind=forest.cells_of_kind)
             for forest, universe in zip(forests, universes, strict=True)
         ),
         answers=sum(forest.answers for forest in forests),
@@ -404,27 +404,31 @@ def _forests(forests: list[Forest], universes: list[Universe], databases: Databa
     )
 
 
-def _general(workload: Workload, databases: Databases) -> Shape | Refusal:
+def _general(workload: Workload, databases: Databases) -> CountingShape | NoShape:
     """Weighing every candidate or, where it allows databases twice as large, following the open queries."""
     universe = workload.universe.project(attributes_asked(workload.families, workload.universe))
     signatures = read_signatures(workload.families, universe)
     if signatures is None:
-        return Refusal(reason=_no_recursion(workload, f"up to {universe.size:,}", databases))
+        return NoShape(reason=_no_recursion(workload, f"up to {universe.size:,}", databases))
     weighed = Weighed(
         title="every small database weighed",
         databases=databases,
-        parts=(Part(universe=universe, kind_of_cell=signatures.kind_of_cell, cells_of_kind=signatures.cells_of_kind),),
+        parts=(
+            AttributesPart(
+                universe=universe, kind_of_cell=signatures.kind_of_cell, cells_of_kind=signatures.cells_of_kind
+            ),
+        ),
         answers=signatures.incidence.shape[0],
         rounding=_rounding(workload),
         outside=workload.universe.size // universe.size,
         signatures=signatures,
     )
-    given = {name: getattr(weighed, name) for name in Shape.__dataclass_fields__ if name != "title"}
+    given = {name: getattr(weighed, name) for name in CountingShape.__dataclass_fields__ if name != "title"}
     followed = Open(title="questions of which few are open at a time", signatures=signatures, **given)
-    shape: Shape = followed if followed.most_rows >= 2 * weighed.usual_rows else weighed
+    shape: CountingShape = followed if followed.most_rows >= 2 * weighed.usual_rows else weighed
     most = shape.usual_rows
     if most < 1 or shape.fits(most).min() >= 1:
-        return Refusal(reason=_no_recursion(workload, f"{signatures.kinds:,}", databases))
+        return NoShape(reason=_no_recursion(workload, f"{signatures.kinds:,}", databases))
     return shape
 
 
@@ -458,7 +462,7 @@ def _hint(workload: Workload, databases: Databases) -> str:
     if databases is Databases.SEQUENCES or len(_separate(workload.families)) == 1:
         return "."
     other = shape_of(workload, Databases.SEQUENCES)
-    return "." if isinstance(other, Refusal) else ", or choose databases that are sequences of rows."
+    return "." if isinstance(other, NoShape) else ", or choose databases that are sequences of rows."
 
 
 def _separate(families: tuple[Family, ...]) -> list[list[Family]]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from releases.engine.tables import storage
 from releases.engine.tables.connection import Limits, connect, refuse_unless_confined
-from releases.engine.tables.databases import MOST_TABLES, Column, Database
+from releases.engine.tables.databases import MOST_TABLES, CatalogueColumn, Database
 from releases.engine.tables.facts import UnreadableTable
 from releases.engine.tables.places import FOLDER, STORAGE
 from releases.engine.tables.registry import kind_of
@@ -26,7 +26,7 @@ _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Tables:
+class ReadableTables:
     """What a role may read on a server.
 
     Attributes:
@@ -42,7 +42,7 @@ class Tables:
     version: str = ""
 
 
-def tables(url: str) -> Tables:
+def tables(url: str) -> ReadableTables:
     """The tables that the role of a URL may read, or the Parquet files of the folder or below the prefix that it names.
 
     Raises:
@@ -52,13 +52,13 @@ def tables(url: str) -> Tables:
     """
     kind = kind_of(url)
     if kind is FOLDER:
-        return Tables(names=_files(Path(url.removeprefix("file://"))), faults=())
+        return ReadableTables(names=_files(Path(url.removeprefix("file://"))), faults=())
     if kind is STORAGE:
         # What a key may do beside reading, storage cannot be asked without trying it.
-        return Tables(names=tuple(storage.names(url)[:MOST_TABLES]), faults=())
+        return ReadableTables(names=tuple(storage.names(url)[:MOST_TABLES]), faults=())
     assert isinstance(kind, Database)
     with refused_in_words(kind), kind.asked(url) as asked:
-        return Tables(
+        return ReadableTables(
             names=tuple(kind.names(asked)),
             faults=tuple(kind.rights(asked)),
             is_utf8=kind.is_utf8(asked),
@@ -66,7 +66,7 @@ def tables(url: str) -> Tables:
         )
 
 
-def columns(location: str, *, limits: Limits | None = None) -> dict[str, Column]:
+def columns(location: str, *, limits: Limits | None = None) -> dict[str, CatalogueColumn]:
     """The columns of a table that may be read, by name; none where there is no such table.
 
     Args:
@@ -112,9 +112,9 @@ def _columns_of_file(path: str, limits: Limits | None) -> dict[str, str]:
     return {str(name): str(kind) for name, kind, *_ in described}
 
 
-def _of_single_values(found: Mapping[str, str]) -> dict[str, Column]:
+def _of_single_values(found: Mapping[str, str]) -> dict[str, CatalogueColumn]:
     return {
-        name: Column(type=kind, comment="", values=("false", "true") if kind == "BOOLEAN" else ())
+        name: CatalogueColumn(type=kind, comment="", values=("false", "true") if kind == "BOOLEAN" else ())
         for name, kind in found.items()
         if kind.removeprefix("U") in _INTEGERS or (kind.startswith(_SINGLE) and not kind.endswith("]"))
     }

@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import SplitResult
 
 from releases.engine.tables.dialects import Dialect
-from releases.engine.tables.places import Kind
-from releases.engine.tables.sources import Session, Source
+from releases.engine.tables.places import PlaceKind
+from releases.engine.tables.sources import EngineSession, Source
 
 #: That a database has for its answer to one question about its catalogue.
 SECONDS = 10
@@ -26,7 +26,7 @@ NOT_SAID = "may do more than read, for all that the server can say"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Column:
+class CatalogueColumn:
     """What a table's declaration says of a column. None of it comes from rows.
 
     Attributes:
@@ -41,7 +41,7 @@ class Column:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Database(Kind):
+class Database(PlaceKind):
     """A kind of databases.
 
     Attributes:
@@ -72,11 +72,11 @@ class Database(Kind):
     driver: str
     errors: Callable[[], tuple[type[Exception], ...]]
     dialect: Dialect
-    session: Callable[[str], Session]
+    session: Callable[[str], EngineSession]
     table: Callable[[str, str], Source]
     asked: Callable[[str], AbstractContextManager[Any]]
     names: Callable[[Any], list[str]]
-    columns: Callable[[Any, str], Mapping[str, Column]]
+    columns: Callable[[Any, str], Mapping[str, CatalogueColumn]]
     rights: Callable[[Any], list[str]]
     is_utf8: Callable[[Any], bool]
     version: Callable[[Any], str]

@@ -24,7 +24,7 @@ from releases.engine.domain.formulas import Formula
 from releases.engine.domain.universe import Universe
 from releases.engine.tables.dialects import Dialect, as_double, clamped, column, double, joined, step
 from releases.engine.tables.number import is_missing_number, number_of, whole_number
-from releases.engine.tables.persons import Asked, one_row_of_each, taken_of
+from releases.engine.tables.persons import PersonFunction, one_row_of_each, taken_of
 from releases.engine.tables.text import text_of
 
 #: A number beyond it is missing, and one nearer to 0 than its inverse is 0.
@@ -82,7 +82,7 @@ def _one_row_of_each_person(
 ) -> tuple[exp.Select, dict[tuple[int, PerPerson], int]]:
     """Of each person a row with the value of each function of all their rows; and where each is, by the axis of the
     formula. A function without anything around it is on the axis of its column, others behind those of all columns."""
-    asked, places = dict[int, Asked](), dict[tuple[int, PerPerson], int]()
+    asked, places = dict[int, PersonFunction](), dict[tuple[int, PerPerson], int]()
     steps, values = _Steps(dialect), dict[str, exp.Expr]()
     behind = count(len(universe.attributes) + len(axes))
     for axis, each in made.items():
@@ -90,7 +90,7 @@ def _one_row_of_each_person(
         for taken in each.functions:
             is_alone = taken is each.tree
             place = places[axis, taken] = axis if is_alone else next(behind)
-            asked[place] = Asked(taken=taken, alone=universe.attributes[axis] if is_alone else None)
+            asked[place] = PersonFunction(taken=taken, alone=universe.attributes[axis] if is_alone else None)
             if taken.of is not None:
                 value = steps.value(taken.of, columns, {}).expression
                 # Whether a number is whole is asked of a person's value alone.

@@ -38,7 +38,7 @@ _AGGREGATES: dict[Take, type[exp.AggFunc]] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class PersonFunction:
     """A function of all rows of a person.
 
     Attributes:
@@ -83,7 +83,7 @@ def taken_of(place: int) -> str:
 
 def one_row_of_each(
     rows: exp.Select,
-    asked: Mapping[int, Asked],
+    asked: Mapping[int, PersonFunction],
     axes: Mapping[FileColumn, int],
     dialect: Dialect,
     parameters: list[list[str]],
@@ -129,14 +129,14 @@ def _value(place: int) -> str:
     return f"value_of_person_{place}"
 
 
-def _given(place: int, asked: Asked) -> exp.Column:
+def _given(place: int, asked: PersonFunction) -> exp.Column:
     """Where a row's value is: its place among the categories where that decides, else a number or a text."""
     if asked.voting is not None:
         return column(code_of(place))
     return column(text_of(place) if asked.is_of_text else number_of(place))
 
 
-def _ranked(place: int, asked: Asked, axes: Mapping[FileColumn, int]) -> exp.Expr:
+def _ranked(place: int, asked: PersonFunction, axes: Mapping[FileColumn, int]) -> exp.Expr:
     """What puts a person's rows in order: the day or the second of a row that has a value; or how many rows of the
     person have its value."""
     given = _given(place, asked)
@@ -145,12 +145,12 @@ def _ranked(place: int, asked: Asked, axes: Mapping[FileColumn, int]) -> exp.Exp
     return exp.Window(this=exp.Count(this=given, big_int=True), partition_by=[column(UNIT), given.copy()])
 
 
-def _end_of_person(place: int, asked: Asked) -> exp.Expr:
+def _end_of_person(place: int, asked: PersonFunction) -> exp.Expr:
     """The first or the last of these among the rows of one person."""
     return exp.Window(this=_AGGREGATES[asked.taken.take](this=column(_rank(place))), partition_by=[column(UNIT)])
 
 
-def _aggregate(place: int, asked: Asked) -> exp.Expr:
+def _aggregate(place: int, asked: PersonFunction) -> exp.Expr:
     given, taken = _given(place, asked), asked.taken
     if taken.take is Take.COUNT:
         return exp.Count(this=_counted(given, taken), big_int=True)
@@ -172,13 +172,13 @@ def _counted(given: exp.Column, taken: PerPerson) -> exp.Expr:
     return exp.case().when(is_true, whole(1), copy=False)
 
 
-def _in_last_places(given: exp.Column, asked: Asked) -> exp.Expr:
+def _in_last_places(given: exp.Column, asked: PersonFunction) -> exp.Expr:
     """A row's value in units of the last place, clamped to its ends before the floor."""
     lowest, highest = (float(end.scaleb(asked.decimals)) for end in (asked.taken.lowest, asked.taken.highest))
     return floor(clamped(given * double(float(10**asked.decimals)) + double(0.5), lowest, highest))
 
 
-def _found(place: int, asked: Asked) -> exp.Expr:
+def _found(place: int, asked: PersonFunction) -> exp.Expr:
     value = column(_value(place))
     if asked.taken.take is Take.COUNT:
         return as_double(value)

@@ -28,7 +28,7 @@ class Secret(Enum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Kind:
+class PlaceKind:
     """A kind of places.
 
     Attributes:
@@ -58,7 +58,7 @@ class Kind:
                 raise TypeError(f"the kind of places {self.scheme!r} does not say its {each.name}")
 
 
-FOLDER = Kind(
+FOLDER = PlaceKind(
     scheme="file",
     title="folder",
     form="file:///FOLDER",
@@ -67,7 +67,7 @@ FOLDER = Kind(
     secret=Secret.NONE,
     snapshot=Snapshot.FILE,
 )
-STORAGE = Kind(
+STORAGE = PlaceKind(
     scheme="s3",
     title="storage",
     form="s3://KEY@BUCKET/PREFIX?endpoint=https://HOST",

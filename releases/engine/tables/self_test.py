@@ -22,7 +22,7 @@ from releases.engine.tables.counts import Counts
 from releases.engine.tables.dialects import Dialect, column, literals
 from releases.engine.tables.facts import SERVER, UnreadableTable
 from releases.engine.tables.number import NumberForm
-from releases.engine.tables.sources import Session, Source
+from releases.engine.tables.sources import EngineSession, Source
 from releases.engine.tables.typed import ColumnType
 
 _NAMES = ("person", "number", "word", "day")
@@ -211,7 +211,7 @@ def rows() -> list[tuple[str | None, ...]]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known:
+class KnownRows:
     """How many rows there are, for one unit.
 
     Attributes:
@@ -250,7 +250,7 @@ TEXTS = (
     *("none", "ss", "\xa0f", "É", "ß", "é"),
 )
 KNOWN = {
-    "row": Known(
+    "row": KnownRows(
         cells=(
             (3, 0, 0, 0, 0, 0, 0, 0, 0),
             (6, 2, 2, 1, 0, 0, 1, 1, 0),
@@ -263,7 +263,7 @@ KNOWN = {
         hundredths=(1, 1, 13, 1, 2, 3, 1, 2, 1, 38, 10, 1, 1, 1, 2, 1, 9, 9, 9, 9, 2, 2, 2),
         words=(10, 1, 10, 1, 1, 1, 1, 1, 1, 1, 51, 1, 1, 12, 1, 1, 1, 1, 1, 10, 10),
     ),
-    "person": Known(
+    "person": KnownRows(
         cells=(
             (3, 0, 0, 0, 0, 0, 0, 0, 0),
             (6, 0, 0, 1, 0, 0, 1, 0, 0),
@@ -287,7 +287,7 @@ KNOWN_OWN_ROWS: tuple[tuple[int, ...], ...] = (
 )
 
 
-def refuse_unless_right(server: Session, counted: Callable[[Source, Schema], Counts]) -> None:
+def refuse_unless_right(server: EngineSession, counted: Callable[[Source, Schema], Counts]) -> None:
     """Count the rows in the session of a server.
 
     Args:
@@ -313,7 +313,7 @@ def refuse_unless_right(server: Session, counted: Callable[[Source, Schema], Cou
         )
 
 
-def _types_are_right(server: Session, counted: Callable[[Source, Schema], Counts]) -> bool:
+def _types_are_right(server: EngineSession, counted: Callable[[Source, Schema], Counts]) -> bool:
     """Whether the types that are read count as their texts; these were seen to be counted right."""
     columns = [each for each in TYPED if _TYPED[each["name"]][0] in server.dialect.read_types]
     if not columns:
@@ -332,7 +332,7 @@ def _schema_of(columns: Sequence[dict[str, Any]], unit: str, **more: str) -> Sch
     return Schema.from_json(declared | more)
 
 
-def _is_right(counts: Counts, known: Known) -> bool:
+def _is_right(counts: Counts, known: KnownRows) -> bool:
     cells, days = counts.marginals([("number", "word"), ("day",)])
     tally, texts = counts.tally(("number",)), counts.texts("word")
     hundredths = zip(tally.values[0].tolist(), tally.counts.tolist(), strict=True)
@@ -349,7 +349,7 @@ def _is_right(counts: Counts, known: Known) -> bool:
 class _Literals:
     """The rows, in the session of a server."""
 
-    server: Session
+    server: EngineSession
     types: Mapping[str, ColumnType] = field(default_factory=dict)
 
     @property

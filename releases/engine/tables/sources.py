@@ -26,7 +26,7 @@ _ROWS_AT_A_TIME = 1 << 18
 ROWS_OF_OBJECTS = 1 << 14
 
 
-class Session(Protocol):
+class EngineSession(Protocol):
     """Where statements are run.
 
     Attributes:
@@ -50,7 +50,7 @@ class Session(Protocol):
         ...
 
 
-class Source(Session, Protocol):
+class Source(EngineSession, Protocol):
     """A table, in a session that can read it."""
 
     @property

@@ -69,7 +69,7 @@ def strategies_seen() -> Iterator[StrategySeen]:
     rule = caps.mixture
     assert rule is not None
     # The sum of the weights counts as delta does: three hundred times the one is three hundred times the other.
-    heavy = mixture.Mixture(epsilon=rule.epsilon, delta=300 * rule.delta)
+    heavy = mixture.MixtureRule(epsilon=rule.epsilon, delta=300 * rule.delta)
     yield _seen("weights that add up to 300", epsilon, delta, _by(lambda sums: heavy.holds(sums)))
     forgotten = len(mixture.ORDERS) // 2
     yield _seen(

@@ -48,7 +48,7 @@ HALF, THIRD, QUARTER, TENTH, TWENTIETH, FORTIETH = (Fraction(1, parts) for parts
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pair:
+class NeighbouringTables:
     """Two neighbouring tables to be told apart.
 
     Attributes:
@@ -77,7 +77,7 @@ class Case:
 
     columns: Sequence[Mapping[str, Any]]
     queries: Sequence[Mapping[str, Any]]
-    pairs: Mapping[NeighbouringRelation, Pair]
+    pairs: Mapping[NeighbouringRelation, NeighbouringTables]
     budget: PrivacyBudget = PURE
     options: Mapping[str, Any] = field(default_factory=dict)
     share: Fraction = Fraction(1)
@@ -133,7 +133,7 @@ def case_for(name: str, *, way: str = "", of_persons: bool = False) -> Case:
     return _on_counts(PURE, weakened=TENTH, share=TWENTIETH)
 
 
-_Pairs: TypeAlias = dict[NeighbouringRelation, Pair]
+_Pairs: TypeAlias = dict[NeighbouringRelation, NeighbouringTables]
 
 
 def _pairs(
@@ -142,7 +142,7 @@ def _pairs(
     """Pairs that are looked at in the same way."""
     tables = {NeighbouringRelation.ADD_REMOVE: add_remove, NeighbouringRelation.REPLACE: replace}
     return {
-        relation: Pair(one=one, other=other, look_at=look_at, weakened=weakened)
+        relation: NeighbouringTables(one=one, other=other, look_at=look_at, weakened=weakened)
         for relation, (one, other) in tables.items()
     }
 
@@ -387,10 +387,10 @@ CASES: dict[str, Case] = {
         columns=_TOWN,
         queries=[{"survey": "town"}],
         pairs={
-            NeighbouringRelation.ADD_REMOVE: Pair(
+            NeighbouringRelation.ADD_REMOVE: NeighbouringTables(
                 one=_FORTY, other=[*_FORTY, _A], look_at=note("noisy number of rows"), weakened=Fraction(1, 40)
             ),
-            NeighbouringRelation.REPLACE: Pair(one=[_A], other=[_B], look_at=note("reports")),
+            NeighbouringRelation.REPLACE: NeighbouringTables(one=[_A], other=[_B], look_at=note("reports")),
         },
         share=HALF,
     ),
@@ -405,10 +405,10 @@ CASES: dict[str, Case] = {
         columns=_yes_no("p", "q", "r", "s"),
         queries=[{"count": {name: ["yes"]}} for name in "pqrs"],
         pairs={
-            NeighbouringRelation.ADD_REMOVE: Pair(
+            NeighbouringRelation.ADD_REMOVE: NeighbouringTables(
                 one=_ALL_BUT_TWO, other=[*_ALL_BUT_TWO, (1, 1, 1, 1)], look_at=released_total, weakened=Fraction(1, 100)
             ),
-            NeighbouringRelation.REPLACE: Pair(
+            NeighbouringRelation.REPLACE: NeighbouringTables(
                 one=[*_ALL_BUT_TWO, (0, 0, 0, 0)],
                 other=[*_ALL_BUT_TWO, (1, 1, 1, 1)],
                 look_at=first_update,

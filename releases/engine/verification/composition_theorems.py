@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from releases.engine.accounting.composition import Question, Rule, check_slack, optimal_epsilon, rule
+from releases.engine.accounting.composition import CompositionTheorem, FigureUse, check_slack, optimal_epsilon, rule
 from releases.engine.accounting.conversions import epsilon_of_rho, rho_of_pure
 from releases.engine.arithmetic.rounding import (
     Interval,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Step:
+class RepeatedMechanism:
     """`times` mechanisms, each (epsilon, delta)-DP."""
 
     epsilon: Fraction
@@ -47,16 +47,16 @@ class Step:
 
 
 #: Every rule that takes steps and a slack, by name.
-COMPOSITION_RULES: dict[str, Rule] = {}
+COMPOSITION_RULES: dict[str, CompositionTheorem] = {}
 
 
 @rule(
     registry=COMPOSITION_RULES,
-    question=Question.FILTER,
+    question=FigureUse.FILTER,
     source="Dwork and Roth 2014, Theorem 3.16; adaptive parameters: Rogers, Roth, Ullman and Vadhan 2016",
 )
 def basic(
-    steps: Sequence[Step],
+    steps: Sequence[RepeatedMechanism],
     *,
     slack: Fraction = Fraction(0),  # noqa: ARG001 - every rule is called alike
 ) -> tuple[Fraction, Fraction]:
@@ -65,16 +65,16 @@ def basic(
     return _sum(steps, lambda step: step.epsilon), _sum(steps, lambda step: step.delta)
 
 
-@rule(registry=COMPOSITION_RULES, question=Question.PLANNED, source="Dwork and Roth 2014, Theorem 3.20")
-def advanced(steps: Sequence[Step], *, slack: Fraction) -> tuple[Fraction, Fraction]:
+@rule(registry=COMPOSITION_RULES, question=FigureUse.PLANNED, source="Dwork and Roth 2014, Theorem 3.20")
+def advanced(steps: Sequence[RepeatedMechanism], *, slack: Fraction) -> tuple[Fraction, Fraction]:
     """epsilon sqrt(2 k ln(1/slack)) + k epsilon (e^epsilon - 1), k delta + slack, for k equal steps."""
     step = _equal(steps, slack=slack)
     growth = intervals().exp(enclose(step.epsilon)) - 1
     return _advanced(step, slack=slack, mean=enclose(step.epsilon) * growth)
 
 
-@rule(registry=COMPOSITION_RULES, question=Question.PLANNED, source="lecture notes, advanced composition")
-def advanced_lecture(steps: Sequence[Step], *, slack: Fraction) -> tuple[Fraction, Fraction]:
+@rule(registry=COMPOSITION_RULES, question=FigureUse.PLANNED, source="lecture notes, advanced composition")
+def advanced_lecture(steps: Sequence[RepeatedMechanism], *, slack: Fraction) -> tuple[Fraction, Fraction]:
     """epsilon sqrt(2 k ln(1/slack)) + 2 k epsilon**2, k delta + slack, for k equal steps.
 
     It follows from `advanced` where e^epsilon - 1 <= 2 epsilon, that is up to epsilon = 1.256; the notes
@@ -95,10 +95,10 @@ def advanced_lecture(steps: Sequence[Step], *, slack: Fraction) -> tuple[Fractio
 
 @rule(
     registry=COMPOSITION_RULES,
-    question=Question.PLANNED,
+    question=FigureUse.PLANNED,
     source="Dwork and Roth 2014, Theorem 3.20, with the exact mean loss (lecture notes, third bound)",
 )
-def advanced_tanh(steps: Sequence[Step], *, slack: Fraction) -> tuple[Fraction, Fraction]:
+def advanced_tanh(steps: Sequence[RepeatedMechanism], *, slack: Fraction) -> tuple[Fraction, Fraction]:
     """epsilon sqrt(2 k ln(1/slack)) + k epsilon tanh(epsilon/2), k delta + slack, for k equal steps.
 
     The mean privacy loss of an epsilon-DP step is at most epsilon tanh(epsilon/2), and no less for randomized
@@ -110,10 +110,10 @@ def advanced_tanh(steps: Sequence[Step], *, slack: Fraction) -> tuple[Fraction, 
 
 @rule(
     registry=COMPOSITION_RULES,
-    question=Question.PLANNED,
+    question=FigureUse.PLANNED,
     source="Kairouz, Oh and Viswanath 2015, Theorem 3.3; Murtagh and Vadhan 2016",
 )
-def optimal(steps: Sequence[Step], *, slack: Fraction) -> tuple[Fraction, Fraction]:
+def optimal(steps: Sequence[RepeatedMechanism], *, slack: Fraction) -> tuple[Fraction, Fraction]:
     """The least epsilon that holds for every k mechanisms that are each (epsilon, delta)-DP.
 
     With p = e^epsilon/(1 + e^epsilon): slack(E) = sum over l with (k - 2 l) epsilon > E of
@@ -127,23 +127,23 @@ def optimal(steps: Sequence[Step], *, slack: Fraction) -> tuple[Fraction, Fracti
 
 @rule(
     registry=COMPOSITION_RULES,
-    question=Question.FILTER,
+    question=FigureUse.FILTER,
     source="Canonne, Kamath and Steinke 2020, Corollary 13; adaptive parameters: proved in `filters`",
 )
-def concentrated(steps: Sequence[Step], *, slack: Fraction) -> tuple[Fraction, Fraction]:
+def concentrated(steps: Sequence[RepeatedMechanism], *, slack: Fraction) -> tuple[Fraction, Fraction]:
     """rho = sum epsilon tanh(epsilon/2), converted at the best order; sum delta + slack."""
     _check_steps(steps, slack=slack)
     rho = _sum(steps, lambda step: rho_of_pure(epsilon=step.epsilon))
     return epsilon_of_rho(rho=rho, delta=slack), _sum(steps, lambda step: step.delta) + slack
 
 
-def _advanced(step: Step, *, slack: Fraction, mean: Interval) -> tuple[Fraction, Fraction]:
+def _advanced(step: RepeatedMechanism, *, slack: Fraction, mean: Interval) -> tuple[Fraction, Fraction]:
     root = intervals().sqrt(-2 * step.times * intervals().log(enclose(slack)))
     epsilon = above(enclose(step.epsilon) * root + step.times * mean)
     return epsilon, step.times * step.delta + slack
 
 
-def _any_fails(steps: Sequence[Step], *, slack: Fraction) -> Fraction:
+def _any_fails(steps: Sequence[RepeatedMechanism], *, slack: Fraction) -> Fraction:
     """1 - (1 - slack) prod (1 - delta), rounded up."""
     if all(step.delta == 0 for step in steps):
         return slack
@@ -152,20 +152,20 @@ def _any_fails(steps: Sequence[Step], *, slack: Fraction) -> Fraction:
     return above(1 - enclose(1 - slack) * context.exp(kept))
 
 
-def _sum(steps: Sequence[Step], amount: Callable[[Step], Fraction]) -> Fraction:
+def _sum(steps: Sequence[RepeatedMechanism], amount: Callable[[RepeatedMechanism], Fraction]) -> Fraction:
     return sum((step.times * amount(step) for step in steps), Fraction(0))
 
 
-def _equal(steps: Sequence[Step], *, slack: Fraction) -> Step:
+def _equal(steps: Sequence[RepeatedMechanism], *, slack: Fraction) -> RepeatedMechanism:
     """All steps as one, if they are equal."""
     _check_steps(steps, slack=slack)
     first = steps[0]
     if any((step.epsilon, step.delta) != (first.epsilon, first.delta) for step in steps):
         raise Unpriceable("This theorem speaks of equal steps, and these are not.")
-    return Step(epsilon=first.epsilon, delta=first.delta, times=sum(step.times for step in steps))
+    return RepeatedMechanism(epsilon=first.epsilon, delta=first.delta, times=sum(step.times for step in steps))
 
 
-def _check_steps(steps: Sequence[Step], *, slack: Fraction | None = None) -> None:
+def _check_steps(steps: Sequence[RepeatedMechanism], *, slack: Fraction | None = None) -> None:
     if not steps:
         raise InvalidInput("steps", 0, "must name at least one step")
     if slack is not None:

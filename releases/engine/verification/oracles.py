@@ -35,7 +35,7 @@ from releases.engine.accounting.events import (
     RepeatedEvent,
 )
 from releases.engine.verification import composition_theorems
-from releases.engine.verification.composition_theorems import Step
+from releases.engine.verification.composition_theorems import RepeatedMechanism
 
 #: The delta of every figure, and the epsilon of every pure step.
 DELTA = Fraction(1, 10**6)
@@ -90,7 +90,7 @@ def _repeated(event: Event, times: int = STEPS) -> RepeatedEvent:
 
 def _compositions() -> Iterator[FigureSeen]:
     """A thousand steps of a tenth, by each theorem about composition."""
-    steps, e, k = [Step(epsilon=STEP, times=STEPS)], mpmath.mpf(1) / 10, STEPS
+    steps, e, k = [RepeatedMechanism(epsilon=STEP, times=STEPS)], mpmath.mpf(1) / 10, STEPS
     root = e * mpmath.sqrt(2 * k * -mpmath.log(_mp(DELTA)))
     rho = k * e * mpmath.tanh(e / 2)
     rules: list[tuple[str, Callable[..., Guarantee], Any]] = [

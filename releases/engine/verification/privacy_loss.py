@@ -23,7 +23,7 @@ from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan, mechanisms
 from releases.engine.noise.randomness import Randomness
-from releases.engine.verification.cases import Pair, case_for, ways_of
+from releases.engine.verification.cases import NeighbouringTables, case_for, ways_of
 from releases.engine.verification.recording import with_noise_scaled
 from releases.engine.verification.tables import counts_of
 
@@ -136,7 +136,7 @@ def loss_seen(
     )
 
 
-def epsilon_proved(plan: Plan, pair: Pair, *, runs: int, false_alarm: float, rng: Randomness) -> float:
+def epsilon_proved(plan: Plan, pair: NeighbouringTables, *, runs: int, false_alarm: float, rng: Randomness) -> float:
     """A lower bound of epsilon at the plan's delta, from so many runs on each of two tables.
 
     Wrong, that is above the least epsilon that is true, with probability at most `false_alarm`.

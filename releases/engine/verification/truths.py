@@ -32,7 +32,7 @@ from releases.engine.workload.kinds.regression import Regression
 from releases.engine.workload.kinds.second_moments import SecondMoments
 from releases.engine.workload.kinds.strongest_associations import StrongestAssociations, levels_of
 from releases.engine.workload.kinds.sum import Sum
-from releases.engine.workload.kinds.survey import Survey
+from releases.engine.workload.kinds.survey import SurveyStatistic
 from releases.engine.workload.kinds.threshold import Threshold
 from releases.engine.workload.kinds.variance import Variance
 from releases.engine.workload.kinds.votes import Votes
@@ -192,7 +192,7 @@ def _votes(statistic: Votes, rows: Rows) -> list[Floats]:
     return [totals]
 
 
-def _survey(statistic: Survey, rows: Rows) -> list[Floats]:
+def _survey(statistic: SurveyStatistic, rows: Rows) -> list[Floats]:
     (name,) = statistic.attributes
     return [np.bincount(rows.columns[name], minlength=rows.universe[name].size).astype(np.float64)]
 
@@ -228,7 +228,7 @@ TRUTHS: dict[type[Statistic], Truth] = {
     Regression: _coefficients,
     LogisticRegression: _odds,
     Votes: _votes,
-    Survey: _survey,
+    SurveyStatistic: _survey,
     LargestError: _largest_error,
 }
 

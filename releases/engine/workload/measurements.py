@@ -46,9 +46,9 @@ from releases.engine.workload.row_sums import (
     CentredMoments,
     CentredSums,
     Coordinate,
-    Measured,
     Measurement,
     Moments,
+    NoisySums,
     OfColumns,
     PlainSums,
     Reading,
@@ -155,7 +155,7 @@ class Grouped(Measurement):
     def formula(self, quantile: str, upper: str) -> str:
         return self.each.formula(quantile, upper)
 
-    def read(self, measured: Measured) -> Reading:
+    def read(self, measured: NoisySums) -> Reading:
         parts = self._of_groups(measured)
         if isinstance(self.each, OfMeans):
             return self._read_means([self.each.means(part) for part in parts])
@@ -173,7 +173,7 @@ class Grouped(Measurement):
             notes={"noisy number of rows": rows} if rows else {},
         )
 
-    def _of_groups(self, measured: Measured) -> list[Measured]:
+    def _of_groups(self, measured: NoisySums) -> list[NoisySums]:
         size = len(self.each.coordinates)
         return [
             replace(

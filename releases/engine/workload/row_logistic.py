@@ -72,7 +72,7 @@ from releases.engine.workload.kinds.logistic_regression import (
 from releases.engine.workload.row_regression import NOTHING_SAID, Fitted, Floats
 from releases.engine.workload.row_sums import (
     Coordinate,
-    Measured,
+    NoisySums,
     Reading,
     Tallies,
     Within,
@@ -243,7 +243,7 @@ class CellCounts(Fitted):
             "wider intervals, or none."
         )
 
-    def read(self, measured: Measured) -> Reading:
+    def read(self, measured: NoisySums) -> Reading:
         counts = np.array(measured.values, dtype=np.float64).reshape(2, -1)
         assert measured.within is not None
         found = self.odds(counts, measured.variances[0], within=measured.within, beta=measured.beta)

@@ -44,7 +44,7 @@ from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.workload.row_sums import (
     AboutMiddle,
     Coordinate,
-    Measured,
+    NoisySums,
     OfColumns,
     PlainSums,
     Reading,
@@ -103,7 +103,7 @@ class OfMeans(OfColumns):
     what: ClassVar[str] = "mean"
 
     @abstractmethod
-    def means(self, measured: Measured) -> tuple[MeanRead, ...]:
+    def means(self, measured: NoisySums) -> tuple[MeanRead, ...]:
         """One for each column."""
 
     @abstractmethod
@@ -164,7 +164,7 @@ class OfMeans(OfColumns):
     def loss(self, reach: Sequence[Fraction], variances: Sequence[Fraction]) -> Fraction:
         return self.worst_squared_error(variances)
 
-    def read(self, measured: Measured) -> Reading:
+    def read(self, measured: NoisySums) -> Reading:
         """Each mean with the interval that it lies in."""
         means = self.means(measured)
         estimates, half_widths, intervals = [], [], {}
@@ -238,7 +238,7 @@ class Means(AboutMiddle, OfMeans):
     def formula_of_intervals(self) -> str:
         return r"\alpha_j = \frac{2 a_j + (U_j - L_j)\, b}{n - 2 b}"
 
-    def means(self, measured: Measured) -> tuple[MeanRead, ...]:
+    def means(self, measured: NoisySums) -> tuple[MeanRead, ...]:
         """The intervals hold each mean whenever every sum is within its reach.
 
         A sum s from S' - a to S' + a over a number of rows m from max(1, n' - b) to n' + b lies between the ratios at
@@ -377,7 +377,7 @@ class PairedMeans(OfMeans):
     def formula_of_intervals(self) -> str:
         return r"\alpha_j = \frac{2 (U_j - L_j)\, a_j}{(U_j - L_j)\, n - 2 a_j}"
 
-    def means(self, measured: Measured) -> tuple[MeanRead, ...]:
+    def means(self, measured: NoisySums) -> tuple[MeanRead, ...]:
         reach = np.array(measured.pair_reach)
         variances = measured.variances or (0.0,) * len(measured.values)
         means = []

@@ -65,8 +65,8 @@ from releases.engine.workload.kinds.regression import Regression
 from releases.engine.workload.row_sums import (
     ROWS_COUNTED,
     Coordinate,
-    Measured,
     Measurement,
+    NoisySums,
     Reading,
     Tallies,
     Within,
@@ -102,7 +102,7 @@ class Coefficients:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scaled:
+class ScaledColumn:
     """A column of numbers from -1 to 1, of a declared column.
 
     Attributes:
@@ -185,17 +185,17 @@ class RegressionSums(Fitted):
     statistic: Regression
 
     @cached_property
-    def columns(self) -> tuple[Scaled, ...]:
+    def columns(self) -> tuple[ScaledColumn, ...]:
         """Those of the slopes, then the outcome."""
         universe = self.schema.universe
         slopes = [
-            Scaled(
+            ScaledColumn(
                 attribute=universe[term.column],
                 category=universe[term.column].categories.index(term.category) if term.category else -1,
             )
             for term in self.statistic.terms(universe)
         ]
-        return (*slopes, Scaled(attribute=universe[self.statistic.outcome]))
+        return (*slopes, ScaledColumn(attribute=universe[self.statistic.outcome]))
 
     @cached_property
     def _pairs(self) -> list[tuple[int, int]]:
@@ -357,7 +357,7 @@ class RegressionSums(Fitted):
             "or go together, have wider intervals, or none."
         )
 
-    def read(self, measured: Measured) -> Reading:
+    def read(self, measured: NoisySums) -> Reading:
         values = np.array([float(v / c.places) for v, c in zip(measured.values, self.coordinates, strict=True)])
         moments = np.tensordot(values, self._moments, axes=1)
         assert measured.within is not None

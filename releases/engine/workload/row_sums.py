@@ -105,7 +105,7 @@ ROWS_COUNTED = Coordinate(label="the number of rows", span=ONE, places=1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class NoisySums:
     """Noisy sums: with the probability of the bound, each truth is within its reach, all at once.
 
     Attributes:
@@ -226,7 +226,7 @@ class Measurement(ABC):
         """Half widths of the parts where the noise alone decides them, so that they are known before; else None."""
 
     @abstractmethod
-    def read(self, measured: Measured) -> Reading: ...
+    def read(self, measured: NoisySums) -> Reading: ...
 
     def formula(self, quantile: str, upper: str) -> str:
         """The bound in LaTeX.
@@ -339,7 +339,7 @@ class PlainSums(OfColumns):
     def widths(self, reach: Sequence[Fraction]) -> tuple[Fraction, ...]:
         return over_places(reach, self.coordinates)
 
-    def read(self, measured: Measured) -> Reading:
+    def read(self, measured: NoisySums) -> Reading:
         return _read_separately(measured, self.coordinates, after=self.after)
 
 
@@ -427,7 +427,7 @@ class _ReadAboutMiddle(AboutMiddle):
         together = [each + abs(middle) * rows for each, middle in zip(sums, self.middles, strict=True)]
         return over_places(together, self.coordinates)
 
-    def read(self, measured: Measured) -> Reading:
+    def read(self, measured: NoisySums) -> Reading:
         *sums, rows = measured.values
         values = [each + middle * rows for each, middle in zip(sums, self.middles, strict=True)]
         widths = self.widths(measured.reach)
@@ -515,7 +515,7 @@ class Moments(OfProducts):
     def widths(self, reach: Sequence[Fraction]) -> tuple[Fraction, ...]:
         return over_places(reach, self.coordinates)
 
-    def read(self, measured: Measured) -> Reading:
+    def read(self, measured: NoisySums) -> Reading:
         return _read_separately(measured, self.coordinates, after=self.after)
 
 
@@ -572,7 +572,7 @@ class Ballots(Measurement):
         # All counts have the same noise and stand in one part.
         return (max(reach),)
 
-    def read(self, measured: Measured) -> Reading:
+    def read(self, measured: NoisySums) -> Reading:
         (width,) = self.widths(measured.reach)
         many = len(self.coordinates)
         counts = "the count is" if many == 1 else f"every one of the {many:,} counts is"
@@ -625,7 +625,7 @@ def places_of(width: float) -> int:
     return max(0, 3 - floor(log10(width or 1.0)))
 
 
-def _read_separately(measured: Measured, coordinates: tuple[Coordinate, ...], *, after: str) -> Reading:
+def _read_separately(measured: NoisySums, coordinates: tuple[Coordinate, ...], *, after: str) -> Reading:
     """Each sum is the answer of its own part."""
     widths = over_places(measured.reach, coordinates)
     return Reading(

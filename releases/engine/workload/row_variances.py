@@ -56,7 +56,7 @@ from numpy.typing import NDArray
 
 from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.workload.row_means import MIN_POOLED, MeanRead, OfMeans, pooled
-from releases.engine.workload.row_sums import Coordinate, Measured, Sharing, Tallies
+from releases.engine.workload.row_sums import Coordinate, NoisySums, Sharing, Tallies
 from releases.engine.workload.sensitivity import Case, Changes, Span
 
 #: Steps of the lattice from 0 to the most that a row can add, where whole numbers are too many.
@@ -212,7 +212,7 @@ class Variances(OfMeans):
             rf"\quad a_j = {quantile} \le {upper}"
         )
 
-    def means(self, measured: Measured) -> tuple[VarianceRead, ...]:
+    def means(self, measured: NoisySums) -> tuple[VarianceRead, ...]:
         variances = measured.variances or (0.0,) * len(measured.values)
         found = []
         for place, square in enumerate(self._squares):

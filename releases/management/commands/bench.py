@@ -31,7 +31,7 @@ from releases.benchmarks import (
     smalldb,
     wide,
 )
-from releases.benchmarks.tables import Table
+from releases.benchmarks.tables import BenchTable
 from releases.management import counting, glance, load
 
 #: A server on this machine, as tests look for it.
@@ -76,7 +76,7 @@ class Command(BaseCommand):
             path.write_text(document(made))
             self.stdout.write(f"Written to {path}.")
 
-    def _benchmarks(self, folder: Path, *, peers: bool) -> dict[str, Callable[[], Iterator[Table]]]:
+    def _benchmarks(self, folder: Path, *, peers: bool) -> dict[str, Callable[[], Iterator[BenchTable]]]:
         return {
             "nist": lambda: nist.tables(folder),
             "orders": orders.tables,
@@ -95,14 +95,14 @@ class Command(BaseCommand):
         }
 
 
-def _chosen(benchmarks: dict[str, Callable[[], Iterator[Table]]], only: str | None) -> Iterator[Table]:
+def _chosen(benchmarks: dict[str, Callable[[], Iterator[BenchTable]]], only: str | None) -> Iterator[BenchTable]:
     if only is not None and only not in benchmarks:
         raise CommandError(f"--only: {only} must be one of {', '.join(benchmarks)}.")
     for name in [only] if only else benchmarks:
         yield from benchmarks[name]()
 
 
-def document(tables: list[Table]) -> str:
+def document(tables: list[BenchTable]) -> str:
     """The tables as one Markdown file."""
     missed = sum(row.is_met is False for table in tables for row in table.rows)
     met = sum(row.is_met is True for table in tables for row in table.rows)

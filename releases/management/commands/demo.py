@@ -243,7 +243,7 @@ class Command(BaseCommand):
             on_postgresql = scale.load_into_postgresql(SAMPLE, schema, server=server, password=password)
             started.append(scale.start_spark(folder, port=port, log_folder=log_folder))
             on_spark = scale.load_into_spark(SAMPLE, schema, folder=folder / "people", port=port)
-        except scale.Missing as error:
+        except scale.NotInstalled as error:
             raise CommandError(f"--scale: {error}") from None
         return {POSTGRESQL: on_postgresql, SPARK: on_spark}
 

@@ -32,7 +32,7 @@ FALSE_ALARM = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class CheckLine:
     """One check: what it is of, the cells of its row, and whether it passed."""
 
     cells: tuple[str, ...]
@@ -40,7 +40,7 @@ class Line:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class ReportPart:
     """One part of the page.
 
     Attributes:
@@ -56,7 +56,7 @@ class Part:
     says: str
     heads: tuple[str, ...]
     widths: tuple[int, ...]
-    lines: Callable[[], Iterator[Line]]
+    lines: Callable[[], Iterator[CheckLine]]
 
 
 class Command(BaseCommand):
@@ -88,7 +88,7 @@ class Command(BaseCommand):
             raise CommandError(f"{failed} of {passed + failed} checks FAILED.")
         self.stdout.write(f"All {passed} checks passed in {minutes:.1f} minutes, {of_processor:.1f} of the processor.")
 
-    def _parts(self, runs: int, only: str | None) -> list[Part]:
+    def _parts(self, runs: int, only: str | None) -> list[ReportPart]:
         names = [only] if only in mechanisms() else None
         parts = [*self._software(), *self._mechanisms(runs, names), self._protection(), self._ledger()]
         if names:
@@ -98,7 +98,7 @@ class Command(BaseCommand):
             raise CommandError(f"--only: {only} must be one of {', '.join([*known, *mechanisms()])}.")
         return [part for part in parts if only in (None, part.name)]
 
-    def _print(self, part: Part) -> Iterator[Line]:
+    def _print(self, part: ReportPart) -> Iterator[CheckLine]:
         self.stdout.write(f"{part.title}\n{part.says}\n")
         self.stdout.write(_row("", part.heads, part.widths))
         for line in part.lines():
@@ -107,9 +107,9 @@ class Command(BaseCommand):
             yield line
         self.stdout.write("")
 
-    def _software(self) -> list[Part]:
+    def _software(self) -> list[ReportPart]:
         return [
-            Part(
+            ReportPart(
                 name="samplers",
                 title="SAMPLERS",
                 says="200,000 draws at each of 12 scales against the exact laws, by chi-square. Scales that are a "
@@ -118,7 +118,7 @@ class Command(BaseCommand):
                 widths=(24, 60),
                 lines=self._sampler_lines,
             ),
-            Part(
+            ReportPart(
                 name="thresholds",
                 title="THRESHOLDS",
                 says="The exact privacy loss of sparse-vector mechanisms, summed over the threshold's noise. Ours must "
@@ -128,7 +128,7 @@ class Command(BaseCommand):
                 widths=(56, -8, -8, 40),
                 lines=_threshold_lines,
             ),
-            Part(
+            ReportPart(
                 name="prices",
                 title="PRICES",
                 says="Known plans at delta 10^-6 beside figures of other software. Ours are upper bounds: never below, "
@@ -137,7 +137,7 @@ class Command(BaseCommand):
                 widths=(46, -16, -16, 14),
                 lines=_price_lines,
             ),
-            Part(
+            ReportPart(
                 name="filter",
                 title="FILTER",
                 says="The worst strategy that mixes kinds of releases before the budget's rule, computed exactly over "
@@ -148,9 +148,9 @@ class Command(BaseCommand):
             ),
         ]
 
-    def _mechanisms(self, runs: int, names: list[str] | None) -> list[Part]:
+    def _mechanisms(self, runs: int, names: list[str] | None) -> list[ReportPart]:
         return [
-            Part(
+            ReportPart(
                 name="privacy",
                 title="PRIVACY",
                 says=f"Every mechanism, with each word of its options, on two neighbouring tables, {runs:,} times "
@@ -172,7 +172,7 @@ class Command(BaseCommand):
                 widths=(36, 11, 6, -7, -8, -8, -8, -11, -6),
                 lines=lambda: self._privacy_lines(runs, names),
             ),
-            Part(
+            ReportPart(
                 name="bounds",
                 title="BOUNDS",
                 says=f"How often any answer left its bound, which may happen with probability {float(BETA)} (chosen "
@@ -183,8 +183,8 @@ class Command(BaseCommand):
             ),
         ]
 
-    def _protection(self) -> Part:
-        return Part(
+    def _protection(self) -> ReportPart:
+        return ReportPart(
             name="protection",
             title="PROTECTION",
             says="A budget for each protection, and a plan for every other: none is charged. A budget whose protection "
@@ -194,8 +194,8 @@ class Command(BaseCommand):
             lines=_protection_lines,
         )
 
-    def _ledger(self) -> Part:
-        return Part(
+    def _ledger(self) -> ReportPart:
+        return ReportPart(
             name="ledger",
             title="LEDGER",
             says="Every entry of every budget: the chain of hashes, the sums, each price made again, the caps, what "
@@ -205,13 +205,13 @@ class Command(BaseCommand):
             lines=_ledger_lines,
         )
 
-    def _sampler_lines(self) -> Iterator[Line]:
+    def _sampler_lines(self) -> Iterator[CheckLine]:
         for seen in samplers_seen(false_alarm=FALSE_ALARM, rng=self.randomness):
             name = "as installed" if seen.factor == 1 else f"scales x {float(seen.factor):g}"
             says = f"noticed: {seen.failure}" if seen.failure else "no difference found"
-            yield Line(cells=(name, says), passed=seen.is_as_it_should_be)
+            yield CheckLine(cells=(name, says), passed=seen.is_as_it_should_be)
 
-    def _privacy_lines(self, runs: int, names: list[str] | None) -> Iterator[Line]:
+    def _privacy_lines(self, runs: int, names: list[str] | None) -> Iterator[CheckLine]:
         for seen in losses_seen(runs=runs, false_alarm=FALSE_ALARM, rng=self.randomness, names=names):
             shown: tuple[str, ...] = (seen.infeasible,)
             if not seen.infeasible:
@@ -224,47 +224,51 @@ class Command(BaseCommand):
                     f"{seen.runs:,}",
                 )
             cells = (_named(seen), seen.neighbours.value, seen.unit, *shown)
-            yield Line(cells=cells, passed=seen.is_as_it_should_be)
+            yield CheckLine(cells=cells, passed=seen.is_as_it_should_be)
 
-    def _bound_lines(self, runs: int, names: list[str] | None) -> Iterator[Line]:
+    def _bound_lines(self, runs: int, names: list[str] | None) -> Iterator[CheckLine]:
         for seen in bounds_seen(runs=runs, false_alarm=FALSE_ALARM, rng=self.randomness, names=names):
             shown: tuple[str, ...] = (seen.infeasible,)
             if not seen.infeasible:
                 low, high = seen.rate
                 shown = (f"{seen.beta:g}", f"{seen.left:,}", f"{seen.runs:,}", f"{low:.3f} to {high:.3f}")
-            yield Line(cells=(_named(seen), seen.neighbours.value, seen.unit, *shown), passed=seen.is_as_it_should_be)
+            yield CheckLine(
+                cells=(_named(seen), seen.neighbours.value, seen.unit, *shown), passed=seen.is_as_it_should_be
+            )
 
 
 def _named(seen: LossSeen | BoundSeen) -> str:
     return f"{seen.mechanism}, {seen.way}" if seen.way else seen.mechanism
 
 
-def _threshold_lines() -> Iterator[Line]:
+def _threshold_lines() -> Iterator[CheckLine]:
     for check in loss_checks():
         cells = (check.variant, f"{check.claimed:.3f}", f"{check.exact:.3f}", check.source)
-        yield Line(cells=cells, passed=check.is_as_it_should_be)
+        yield CheckLine(cells=cells, passed=check.is_as_it_should_be)
 
 
-def _price_lines() -> Iterator[Line]:
+def _price_lines() -> Iterator[CheckLine]:
     for seen in figures_seen():
         cells = (seen.figure, f"{seen.ours:.10f}", f"{seen.oracle:.10f}", seen.source)
-        yield Line(cells=cells, passed=seen.is_as_it_should_be)
+        yield CheckLine(cells=cells, passed=seen.is_as_it_should_be)
 
 
-def _filter_lines() -> Iterator[Line]:
+def _filter_lines() -> Iterator[CheckLine]:
     for seen in strategies_seen():
         cells = (seen.rule, f"{float(seen.epsilon):g}", f"{float(seen.delta):g}", f"{seen.reached:.3g}")
-        yield Line(cells=cells, passed=seen.is_as_it_should_be)
+        yield CheckLine(cells=cells, passed=seen.is_as_it_should_be)
 
 
-def _protection_lines() -> Iterator[Line]:
+def _protection_lines() -> Iterator[CheckLine]:
     ensure_database()
     for seen in protections_seen():
         counted = (f"{number} of {seen.others}" for number in (seen.refused, seen.noticed))
-        yield Line(cells=(seen.promised, "yes" if seen.is_charged else "no", *counted), passed=seen.is_as_it_should_be)
+        yield CheckLine(
+            cells=(seen.promised, "yes" if seen.is_charged else "no", *counted), passed=seen.is_as_it_should_be
+        )
 
 
-def _ledger_lines() -> Iterator[Line]:
+def _ledger_lines() -> Iterator[CheckLine]:
     """What `manage.py audit` says."""
     ensure_database()
     said, faults = StringIO(), StringIO()
@@ -272,10 +276,10 @@ def _ledger_lines() -> Iterator[Line]:
         call_command("audit", stdout=said, stderr=faults)
     except CommandError as failure:
         for fault in faults.getvalue().splitlines():
-            yield Line(cells=(fault,), passed=False)
-        yield Line(cells=(str(failure),), passed=False)
+            yield CheckLine(cells=(fault,), passed=False)
+        yield CheckLine(cells=(str(failure),), passed=False)
     else:
-        yield Line(cells=(said.getvalue().strip(),), passed=True)
+        yield CheckLine(cells=(said.getvalue().strip(),), passed=True)
 
 
 def _row(verdict: str, cells: tuple[str, ...], widths: tuple[int, ...]) -> str:

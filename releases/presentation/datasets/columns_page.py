@@ -86,12 +86,12 @@ class DeclaredUniverse:
     levels: Sequence[str]
     bins: tuple[BinsRead, ...]
     has_few_bins: bool
-    fits: Sequence[universe_size.Fits]
+    fits: Sequence[universe_size.MechanismSize]
     fitting: str
     all_fit: bool
 
 
-def declared_universe(universe: Universe, fits: Sequence[universe_size.Fits]) -> DeclaredUniverse:
+def declared_universe(universe: Universe, fits: Sequence[universe_size.MechanismSize]) -> DeclaredUniverse:
     number, dropping = len(universe.names), " and ".join(filter(None, map(_dropped_in_words, universe.populations)))
     # Rows and persons are counted apart.
     size, apart = universe.largest_population.size, len(universe.populations[-1].names)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.urls import reverse
 
 from releases.engine.domain.attribute import Attribute
-from releases.models import Budget, Dataset, Workload
+from releases.models import Budget, Dataset, SavedWorkload
 from releases.publication.receipt import protection_text
 from releases.schema.similar_names import SimilarNames
 from releases.schema.taken_columns import ColumnsToTake, impossible_to_take
@@ -65,7 +65,7 @@ class TakeOverPage:
 
 
 def take_over_page(
-    dataset: Dataset, source: Dataset, columns: ColumnsToTake, similar: SimilarNames, workloads: Iterable[Workload]
+    dataset: Dataset, source: Dataset, columns: ColumnsToTake, similar: SimilarNames, workloads: Iterable[SavedWorkload]
 ) -> TakeOverPage:
     """
     Args:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from releases.engine.domain.counted import Counted
 from releases.engine.mechanisms.base import Plan
-from releases.ledger.capacity import Fits
+from releases.ledger.capacity import ReleasesThatFit
 from releases.models import Budget, Release
 from releases.planning.comparison import ComparedPlan, rows_counted_in_words
 from releases.planning.leaves import Leaves, room_after
@@ -54,7 +54,7 @@ class ConfirmPage:
     leaves_note: str
     useful_from: str
     says_little: str
-    fits: tuple[Fits, ...]
+    fits: tuple[ReleasesThatFit, ...]
     charged: str
     why_it_waits: str
     check: ColumnCheck
@@ -139,5 +139,5 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _room_after(budget: Budget | None, row: ComparedPlan) -> Sequence[Fits]:
+def _room_after(budget: Budget | None, row: ComparedPlan) -> Sequence[ReleasesThatFit]:
     return () if budget is None or row.price is None else room_after(budget, row.price)

@@ -17,7 +17,7 @@ _WITH_A_WORKER = (ReleaseState.QUEUED, ReleaseState.RUNNING, ReleaseState.CLOSIN
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Progress:
+class ProgressBar:
     """A bar with its words.
 
     Attributes:
@@ -48,7 +48,7 @@ class ReleaseStatus:
     state: ReleaseState
     meaning: str
     address: str
-    progress: Progress | None
+    progress: ProgressBar | None
     without_page: str
     shows_actions: bool
     said: Said | None
@@ -80,20 +80,20 @@ def release_status(release: Release, *, is_own: bool, is_part: bool = False) -> 
     )
 
 
-def _progress_of(release: Release, *, is_own: bool) -> Progress:
+def _progress_of(release: Release, *, is_own: bool) -> ProgressBar:
     if is_own and release.status is ReleaseState.QUEUED and services.execution.is_behind(release.pk):
         label = "Waiting until a reviewer has checked the restored backup"
     elif release.is_under_way:
-        return Progress(label="In progress", value="")
+        return ProgressBar(label="In progress", value="")
     elif release.is_held:
         label = "Waiting until the budget is unfrozen"
     else:
         label = release.step or "Waiting for a worker"
     done = "" if release.status is ReleaseState.QUEUED else _done(release.share_done)
-    return Progress(label=f"{label}{done}", value=f"{release.share_done:.3f}")
+    return ProgressBar(label=f"{label}{done}", value=f"{release.share_done:.3f}")
 
 
-def upload_progress(upload: Upload) -> Progress:
+def upload_progress(upload: Upload) -> ProgressBar:
     """How far the reading of an upload is."""
     is_read = upload.status is UploadState.READING
     done = _done(upload.share_done) if is_read else ""
@@ -101,7 +101,7 @@ def upload_progress(upload: Upload) -> Progress:
     is_first = upload.attempts == int(is_read)
     left = duration(upload.seconds_left) if is_read and is_first and upload.seconds_left is not None else ""
     label = f"{upload.step or 'Waiting for a worker'}{done}{f', {left} left' if left else ''}"
-    return Progress(
+    return ProgressBar(
         label=label,
         value=f"{upload.share_done:.3f}",
         left=left,

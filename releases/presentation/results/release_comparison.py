@@ -43,7 +43,7 @@ Asked = Family | tuple[str, Part]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Pair:
+class AnswerPair:
     """One answer of both releases, in words.
 
     Attributes:
@@ -102,7 +102,7 @@ class ReleaseComparison:
     questions: tuple[tuple[str, str, bool], ...]
     title: str
     heads: tuple[str, ...]
-    pairs: tuple[Pair, ...]
+    pairs: tuple[AnswerPair, ...]
     page: Page[int]
     confidence: str
 
@@ -176,7 +176,7 @@ def pair_of(
     is_count: bool,
     is_proved: bool = True,
     dates: Dates | None = None,
-) -> Pair:
+) -> AnswerPair:
     """
     Args:
         is_count: a count is shown as whole rows, another answer with the digits it was released with.
@@ -198,7 +198,7 @@ def pair_of(
     more, less = ("larger", "smaller") if dates is None else ("later", "earlier")
     least, most = first.less(second, is_whole=is_count)
     low, high = max(first.lower, second.lower), min(first.upper, second.upper)
-    return Pair(
+    return AnswerPair(
         named=tuple(named),
         columns=tuple(
             (title, point(each.estimate), text(each.half_width))

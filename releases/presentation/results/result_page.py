@@ -25,7 +25,7 @@ from releases.presentation.results.trust import TrustSection, trust_section
 from releases.publication import files
 from releases.publication.archive import ARCHIVE, dictionary_of, download_names
 from releases.publication.associations import associations_of
-from releases.publication.dictionary import DICTIONARY, Column, columns_of
+from releases.publication.dictionary import DICTIONARY, DescribedColumn, columns_of
 from releases.publication.headline import headline
 from releases.publication.readme import FILES
 from releases.publication.receipt import (
@@ -157,7 +157,7 @@ class ResultPage:
     downloads: Mapping[str, list[Download]]
     replicates: tuple[str, ...]
     has_replicates: bool
-    columns: tuple[Column, ...]
+    columns: tuple[DescribedColumn, ...]
     can_be_compared: bool
     learned: Learned | None
     visibility: Visibility

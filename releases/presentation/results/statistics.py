@@ -23,7 +23,7 @@ from releases.publication.associations import Association
 from releases.publication.headline import unit_of, with_units
 from releases.publication.region_maps import RegionMap, map_of, read_maps
 from releases.publication.shares import Whole
-from releases.questions.base import Shape, statistic_kind
+from releases.questions.base import AnswerShape, statistic_kind
 from releases.questions.headline import number_text, value_text
 from releases.schema.descriptions import Notes
 
@@ -61,7 +61,7 @@ class ShownAnswer:
 class ShownStatistic:
     """A statistic's answers as the page shows them."""
 
-    shape: Shape
+    shape: AnswerShape
     title: str
     answers: list[ShownAnswer]
     more: int
@@ -84,7 +84,7 @@ class ShownStatistic:
     @property
     def template(self) -> str:
         """What shows answers of this shape; those with an interval each are lines of a table."""
-        name = "table" if self.shape in (Shape.NUMBERS, Shape.DISTRIBUTION) else self.shape.value
+        name = "table" if self.shape in (AnswerShape.NUMBERS, AnswerShape.DISTRIBUTION) else self.shape.value
         return f"results/shapes/_{name}.html"
 
     @property
@@ -151,7 +151,7 @@ def shown_statistic(
         title=inquiry.families[0].title(inquiry.universe) if len(inquiry.families) == 1 else "",
         answers=answers,
         more=table.num_rows - len(answers),
-        chart=_chart(inquiry, drawn, notes) if shape in (Shape.DISTRIBUTION, Shape.NUMBERS) else None,
+        chart=_chart(inquiry, drawn, notes) if shape in (AnswerShape.DISTRIBUTION, AnswerShape.NUMBERS) else None,
         map=map_of(
             read_maps(folder),
             inquiry,
@@ -172,7 +172,7 @@ def shown_statistic(
             is_proved=is_proved,
             dates=dates,
         )
-        if shape in (Shape.DISTRIBUTION, Shape.NUMBERS) and len(inquiry.families) == 1
+        if shape in (AnswerShape.DISTRIBUTION, AnswerShape.NUMBERS) and len(inquiry.families) == 1
         else None,
         associations=associations,
         of_dates=dates is not None,

@@ -12,7 +12,7 @@ from releases.ledger import record, stale_ledger
 from releases.ledger.decisions import Decision
 from releases.models import Budget, Dataset
 from releases.services.lost_budgets import Lost
-from releases.services.restoring import Missing
+from releases.services.restoring import MissingOfBudget
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,7 +76,7 @@ class BackupsPage:
     waiting: Waiting | None
     lost: tuple[LostBudget, ...]
     peoples: tuple[tuple[str, str], ...]
-    missing: tuple[Missing, ...]
+    missing: tuple[MissingOfBudget, ...]
     is_nothing: bool
 
 

@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from django.urls import reverse
 
 from releases.ledger import reports
-from releases.ledger.reports import Standing
+from releases.ledger.reports import BudgetBalance
 from releases.models import Budget, BudgetAlert, LedgerEntry
 from releases.presentation.review.charges import ChargesByName, SpendingChart, charges_by_name, spending_chart
 
@@ -43,7 +43,7 @@ class BoardRow:
     address: str
     is_frozen: bool
     owner: str
-    balance: Standing
+    balance: BudgetBalance
     strict: str
     after: str
     after_by: str
@@ -114,7 +114,7 @@ def board_page(
     )
 
 
-def _row(standing: Standing) -> BoardRow:
+def _row(standing: BudgetBalance) -> BoardRow:
     budget, tighter = standing.budget, standing.tighter
     without = standing.after_the_fact or "–" if standing.is_worked_out else ""
     return BoardRow(

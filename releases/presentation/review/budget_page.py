@@ -17,7 +17,7 @@ from releases.engine.domain.schema import Schema
 from releases.engine.workload.parsing import read_answered
 from releases.forms.fields import POLICY_TITLES
 from releases.ledger import audit_log, reports, verification
-from releases.ledger.reports import Standing
+from releases.ledger.reports import BudgetBalance
 from releases.ledger.verification import Fault
 from releases.models import (
     SESSION,
@@ -36,7 +36,7 @@ from releases.presentation.review.charges import ChargesByName, SpendingChart, c
 from releases.presentation.review.ledger_rows import LedgerRow, ledger_row
 from releases.publication.receipt import protection_text
 from releases.services.recognition import Match
-from releases.services.restoring import Missing
+from releases.services.restoring import MissingOfBudget
 
 ENTRIES_LENGTH = 10
 #: Entries that the curve shows; what came before is its beginning.
@@ -135,10 +135,10 @@ class BudgetPage:
     tables: str
     protection: str
     policy: str
-    balance: Standing | None
+    balance: BudgetBalance | None
     is_frozen: bool
     frozen: str
-    missing: Missing | None
+    missing: MissingOfBudget | None
     can_restore: bool
     why_not_restore: str
     why_not_unfreeze: str

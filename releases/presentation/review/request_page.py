@@ -90,7 +90,7 @@ class Recognition:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Decision:
+class ReviewDecision:
     """What was decided, or what this reviewer can decide.
 
     Attributes:
@@ -140,7 +140,7 @@ class BudgetRequestPage:
     asked_at: datetime
     schemas: tuple[tuple[str, tuple[ColumnShown, ...]], ...]
     meaning: EpsilonMeaning
-    decision: Decision
+    decision: ReviewDecision
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -205,7 +205,7 @@ class ReleaseRequestPage:
     asked_at: datetime
     matches: tuple[Match, ...]
     meaning: EpsilonMeaning
-    decision: Decision
+    decision: ReviewDecision
 
 
 def budget_request_page(asked: BudgetRequest, form: DecisionForm, *, by: User) -> BudgetRequestPage:
@@ -360,18 +360,18 @@ def _why_it_waits(asked: ReleaseRequest, plan: Plan) -> str:
 
 def _decision(
     asked: BudgetRequest | ReleaseRequest, form: DecisionForm | ReleaseDecisionForm, *, by: User, approve: str
-) -> Decision:
+) -> ReviewDecision:
     if asked.state != RequestState.WAITING:
         typed = form["note"].value() if form.is_bound else ""
         unsent = f"What you typed was not sent to the curator: “{typed}”" if typed else ""
-        return Decision(said=said_of(asked), unsent=unsent, match_reason=_match_reason(asked, by))
+        return ReviewDecision(said=said_of(asked), unsent=unsent, match_reason=_match_reason(asked, by))
     organisation = Organisation.current()
     first = said_first(asked) if asked.first_by else None
     if why_not := _why_not(asked, organisation, by):
-        return Decision(first=first, why_not=why_not)
+        return ReviewDecision(first=first, why_not=why_not)
     matches = services.recognition.recognised(asked.budget, by=by) if isinstance(asked, BudgetRequest) else []
     recognition = _recognition(asked, matches, by) if isinstance(asked, BudgetRequest) else None
-    return Decision(
+    return ReviewDecision(
         first=first,
         match_reason=_match_reason(asked, by),
         is_first_of_two=organisation.is_two_person and first is None,

@@ -30,8 +30,8 @@ from releases.presentation.sessions.past_answers import AnswerShown, answer_show
 from releases.presentation.sessions.sentences import bought_text, session_sentence
 from releases.presentation.sessions.session_list import session_chip
 from releases.publication.receipt import rows_text, rules_of
-from releases.services.session_questions import Known, Offer
-from releases.services.sessions import NARROWED, Standing
+from releases.services.session_questions import FreeAnswer, Offer
+from releases.services.sessions import NARROWED, SessionBalance
 
 PAGE_LENGTH = 25
 #: Few enough columns and bins to show all of them opened, ready to click.
@@ -172,7 +172,7 @@ def live_session(
     answer: int | None = None,
     again: bool = False,
     problem: str = "",
-    known: Known | None = None,
+    known: FreeAnswer | None = None,
     offer: Offer | None = None,
 ) -> LiveSession:
     """
@@ -218,7 +218,7 @@ def live_session(
     )
 
 
-def _questions_left(plan: OnlinePlan, standing: Standing) -> str:
+def _questions_left(plan: OnlinePlan, standing: SessionBalance) -> str:
     if standing.questions is None:
         return "no limit"
     left = f"{standing.questions_left:,} of {standing.questions:,}"
@@ -231,7 +231,7 @@ def _share_text(share: Fraction, rounding: str) -> str:
     return f"{exact.quantize(Decimal('0.001'), rounding=rounding).normalize():f}%"
 
 
-def _offer_shown(offer: Offer, standing: Standing, plan: OnlinePlan) -> OfferShown:
+def _offer_shown(offer: Offer, standing: SessionBalance, plan: OnlinePlan) -> OfferShown:
     return OfferShown(
         title=read_count(dict(offer.query), plan.schema.universe).title(plan.schema.universe),
         margin=rows_text(offer.price.half_width, plan.schema.counted),
@@ -242,7 +242,7 @@ def _offer_shown(offer: Offer, standing: Standing, plan: OnlinePlan) -> OfferSho
     )
 
 
-def _known_shown(known: Known, plan: OnlinePlan) -> KnownShown:
+def _known_shown(known: FreeAnswer, plan: OnlinePlan) -> KnownShown:
     found = known.answer
     own = known.within or plan.half_width_of(read_count(dict(known.query), plan.schema.universe))
     return KnownShown(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from releases.engine.workload.kinds.categories import Categories
-from releases.questions.base import Columns, OneColumn, Shape, column_field, register
-from releases.questions.headline import MOST_NAMED, Released
+from releases.questions.base import AnswerShape, Columns, OneColumn, column_field, register
+from releases.questions.headline import MOST_NAMED, ReleasedAnswer
 
 
 @register
@@ -21,10 +21,10 @@ class CategoriesKind(OneColumn[Categories]):
     fields = (column_field(Columns.LISTED),)
     lacks = "No column is declared with categories."
 
-    def shape(self, statistic: Categories, *, chosen: bool, answers: int) -> Shape:
-        return Shape.VALUES
+    def shape(self, statistic: Categories, *, chosen: bool, answers: int) -> AnswerShape:
+        return AnswerShape.VALUES
 
-    def found(self, statistic: Categories, part: int, answers: Sequence[Released], *, unit: str) -> str:
+    def found(self, statistic: Categories, part: int, answers: Sequence[ReleasedAnswer], *, unit: str) -> str:
         if not answers:
             return f"No value of {statistic.attributes[0]} was found besides the declared ones"
         listed = ", ".join(f"“{each.chosen}”" for each in answers[:MOST_NAMED])

@@ -8,12 +8,12 @@ from typing import Any
 from releases.engine.domain.attribute import Attribute
 from releases.engine.workload.queries import Prefix, Workload
 from releases.engine.workload.questions import Question
-from releases.questions.base import HALF_A_ROW, Kind, Want, register
-from releases.questions.headline import Released, most_of, rows_of
+from releases.questions.base import HALF_A_ROW, QuestionKind, Want, register
+from releases.questions.headline import ReleasedAnswer, most_of, rows_of
 
 
 @register
-class CountsKind(Kind):
+class CountsKind(QuestionKind):
     name = Workload.kind
     place = 0
     title = "Tables and counts"
@@ -51,7 +51,7 @@ class CountsKind(Kind):
         importance = f"; importance {weights[0]:,} to {weights[-1]:,}" if question.is_weighted else ""
         return f"{', '.join(parts)}; {_counted(question.size, 'answer')}{importance}"
 
-    def headline(self, question: Any, part: int, answers: Sequence[Released], *, unit: str) -> str:
+    def headline(self, question: Any, part: int, answers: Sequence[ReleasedAnswer], *, unit: str) -> str:
         family = question.families[part]
         if isinstance(family, Prefix):
             return _middle_of(question.universe[family.attributes[0]], answers)
@@ -61,7 +61,7 @@ class CountsKind(Kind):
         return most_of(answers, f"The most frequent {what} of {' and '.join(family.attributes)}")
 
 
-def _middle_of(attribute: Attribute, answers: Sequence[Released]) -> str:
+def _middle_of(attribute: Attribute, answers: Sequence[ReleasedAnswer]) -> str:
     """In which bins the median of a column lies, by its running totals c_1 <= ... <= c_m, the last of all rows.
 
     The median's bin is the first b with c_b >= c_m / 2. If every c lies in its interval, then upper_b >= lower_m / 2,

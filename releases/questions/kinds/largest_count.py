@@ -8,7 +8,7 @@ from typing import Any
 from releases.engine.domain.universe import Universe
 from releases.engine.workload.kinds.largest_count import LargestCount
 from releases.questions.base import COUNTS_FIELD, StatisticKind, counts_as_json, register
-from releases.questions.headline import Released
+from releases.questions.headline import ReleasedAnswer
 
 
 @register
@@ -28,5 +28,5 @@ class LargestCountKind(StatisticKind[LargestCount]):
     def query(self, given: Mapping[str, Any]) -> dict[str, Any]:
         return {self.name: given["counts"]}
 
-    def found(self, statistic: LargestCount, part: int, answers: Sequence[Released], *, unit: str) -> str:
+    def found(self, statistic: LargestCount, part: int, answers: Sequence[ReleasedAnswer], *, unit: str) -> str:
         return f"The largest of the counts is “{answers[0].chosen}”, or nearly as large"

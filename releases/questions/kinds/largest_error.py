@@ -7,8 +7,8 @@ from typing import Any
 
 from releases.engine.domain.universe import Universe
 from releases.engine.workload.kinds.largest_error import LargestError
-from releases.questions.base import Shape, StatisticKind, register
-from releases.questions.headline import Released, number_text
+from releases.questions.base import AnswerShape, StatisticKind, register
+from releases.questions.headline import ReleasedAnswer, number_text
 
 
 @register
@@ -26,10 +26,10 @@ class LargestErrorKind(StatisticKind[LargestError]):
             self.name: {name: given[name] for name in ("workload", "released", "means", "columns") if given.get(name)}
         }
 
-    def shape(self, statistic: LargestError, *, chosen: bool, answers: int) -> Shape:
-        return Shape.BOUND
+    def shape(self, statistic: LargestError, *, chosen: bool, answers: int) -> AnswerShape:
+        return AnswerShape.BOUND
 
-    def found(self, statistic: LargestError, part: int, answers: Sequence[Released], *, unit: str) -> str:
+    def found(self, statistic: LargestError, part: int, answers: Sequence[ReleasedAnswer], *, unit: str) -> str:
         return f"The largest error is at most {number_text(answers[0].upper, 0)} {answers[0].counted.many}"
 
 

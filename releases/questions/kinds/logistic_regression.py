@@ -9,8 +9,8 @@ from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.counted import Counted
 from releases.engine.domain.universe import Universe
 from releases.engine.workload.kinds.logistic_regression import MAX_COUNTS, MAX_SLOPES, LogisticRegression
-from releases.questions.base import Columns, Field, Input, Shape, StatisticKind, Want, columns_field, register
-from releases.questions.headline import Measure, Released
+from releases.questions.base import AnswerShape, Columns, Field, Input, StatisticKind, Want, columns_field, register
+from releases.questions.headline import Measure, ReleasedAnswer
 
 
 @register
@@ -79,10 +79,10 @@ class LogisticRegressionKind(StatisticKind[LogisticRegression]):
         """Of very many rows it is as small as that of a slope."""
         return 1e-12
 
-    def shape(self, statistic: LogisticRegression, *, chosen: bool, answers: int) -> Shape:
-        return Shape.ODDS
+    def shape(self, statistic: LogisticRegression, *, chosen: bool, answers: int) -> AnswerShape:
+        return AnswerShape.ODDS
 
-    def found(self, statistic: LogisticRegression, part: int, answers: Sequence[Released], *, unit: str) -> str:
+    def found(self, statistic: LogisticRegression, part: int, answers: Sequence[ReleasedAnswer], *, unit: str) -> str:
         first = answers[0]
         if first.is_chosen:
             return (

@@ -7,8 +7,8 @@ from typing import Any
 
 from releases.engine.domain.universe import Universe
 from releases.engine.workload.kinds.most_common import MostCommon
-from releases.questions.base import Columns, Field, Input, Shape, StatisticKind, column_field, register, whole
-from releases.questions.headline import Released
+from releases.questions.base import AnswerShape, Columns, Field, Input, StatisticKind, column_field, register, whole
+from releases.questions.headline import ReleasedAnswer
 
 
 @register
@@ -38,10 +38,10 @@ class MostCommonKind(StatisticKind[MostCommon]):
     def query(self, given: Mapping[str, Any]) -> dict[str, Any]:
         return {"top": {"column": given["column"], "k": whole(given["k"])}}
 
-    def shape(self, statistic: MostCommon, *, chosen: bool, answers: int) -> Shape:
-        return Shape.LIST if statistic.k > 1 else Shape.CHOICE
+    def shape(self, statistic: MostCommon, *, chosen: bool, answers: int) -> AnswerShape:
+        return AnswerShape.LIST if statistic.k > 1 else AnswerShape.CHOICE
 
-    def found(self, statistic: MostCommon, part: int, answers: Sequence[Released], *, unit: str) -> str:
+    def found(self, statistic: MostCommon, part: int, answers: Sequence[ReleasedAnswer], *, unit: str) -> str:
         (name,), found = statistic.attributes, [f"“{each.chosen}”" for each in answers]
         if len(found) == 1:
             return f"The most common value of {name} is {found[0]}, or nearly as common"

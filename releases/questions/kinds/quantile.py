@@ -25,7 +25,7 @@ from releases.questions.base import (
     register,
     units_of,
 )
-from releases.questions.headline import Measure, Released, date_text
+from releases.questions.headline import Measure, ReleasedAnswer, date_text
 
 #: The mechanisms that bound before the release by how many ranks a quantile is off; the others bound its value.
 _BOUND_RANKS = ("counted-quantile", "exponential-quantile")
@@ -66,14 +66,14 @@ class QuantileKind(StatisticKind[Quantile]):
         """Half the last place that is kept of the column; half a row where ranks are bounded."""
         return HALF_A_ROW if mechanism in _BOUND_RANKS else 0.5 * 10.0 ** -max(each.decimals for each in columns)
 
-    def headline(self, question: Any, part: int, answers: Sequence[Released], *, unit: str) -> str:
+    def headline(self, question: Any, part: int, answers: Sequence[ReleasedAnswer], *, unit: str) -> str:
         return self.found(question.statistic, part, answers, unit=unit, dates=dates_of(question))
 
     def found(
         self,
         statistic: Quantile,
         part: int,
-        answers: Sequence[Released],
+        answers: Sequence[ReleasedAnswer],
         *,
         unit: str,
         dates: Dates | None = None,
@@ -93,7 +93,7 @@ class QuantileKind(StatisticKind[Quantile]):
         return f"{share} {of} have {name} {value.said(answer)} or less; {truth}"
 
 
-def _of_dates(share: str, name: str, answer: Released, value: Measure, is_median: bool) -> str:
+def _of_dates(share: str, name: str, answer: ReleasedAnswer, value: Measure, is_median: bool) -> str:
     have = f"have {name} on or before"
     if answer.is_chosen:
         assert value.dates is not None

@@ -13,7 +13,7 @@ from releases.engine.domain.universe import Universe
 from releases.engine.workload.kinds.quantiles import Quantiles
 from releases.engine.workload.questions import dates_of
 from releases.questions.base import HALF_A_ROW, Columns, Field, Input, StatisticKind, Want, column_field, register
-from releases.questions.headline import Measure, Released
+from releases.questions.headline import Measure, ReleasedAnswer
 from releases.questions.kinds.quantile import QuantileKind, name_of
 
 
@@ -62,14 +62,14 @@ class QuantilesKind(StatisticKind[Quantiles]):
         """The share nearest to a half."""
         return min(range(len(statistic.at)), key=lambda place: abs(statistic.at[place] - Fraction(1, 2)))
 
-    def headline(self, question: Any, part: int, answers: Sequence[Released], *, unit: str) -> str:
+    def headline(self, question: Any, part: int, answers: Sequence[ReleasedAnswer], *, unit: str) -> str:
         return self.found(question.statistic, part, answers, unit=unit, dates=dates_of(question))
 
     def found(
         self,
         statistic: Quantiles,
         part: int,
-        answers: Sequence[Released],
+        answers: Sequence[ReleasedAnswer],
         *,
         unit: str,
         dates: Dates | None = None,

@@ -8,8 +8,8 @@ from typing import Any
 from releases.engine.domain.privacy import decimal_text
 from releases.engine.domain.universe import Universe
 from releases.engine.workload.kinds.range import Range
-from releases.questions.base import Columns, Field, Input, Shape, StatisticKind, column_field, register
-from releases.questions.headline import Released
+from releases.questions.base import AnswerShape, Columns, Field, Input, StatisticKind, column_field, register
+from releases.questions.headline import ReleasedAnswer
 
 
 @register
@@ -37,10 +37,10 @@ class RangeKind(StatisticKind[Range]):
     def query(self, given: Mapping[str, Any]) -> dict[str, Any]:
         return {self.name: {"column": given["column"], "inside": given["inside"]}}
 
-    def shape(self, statistic: Range, *, chosen: bool, answers: int) -> Shape:
-        return Shape.RANGE
+    def shape(self, statistic: Range, *, chosen: bool, answers: int) -> AnswerShape:
+        return AnswerShape.RANGE
 
-    def found(self, statistic: Range, part: int, answers: Sequence[Released], *, unit: str) -> str:
+    def found(self, statistic: Range, part: int, answers: Sequence[ReleasedAnswer], *, unit: str) -> str:
         low, high = (each.chosen for each in answers)
         of = f"of the {answers[0].counted.many}"
         share = decimal_text(statistic.inside * 100, places=6)

@@ -10,16 +10,16 @@ from releases.engine.domain.counted import Counted
 from releases.engine.domain.universe import Universe
 from releases.engine.workload.kinds.regression import MAX_SLOPES, Regression
 from releases.questions.base import (
+    AnswerShape,
     Columns,
     Field,
     Input,
-    Shape,
     StatisticKind,
     Want,
     columns_field,
     register,
 )
-from releases.questions.headline import Measure, Released
+from releases.questions.headline import Measure, ReleasedAnswer
 
 
 @register
@@ -76,8 +76,8 @@ class RegressionKind(StatisticKind[Regression]):
         """A slope is as small as the predictor's range is large."""
         return 1e-12
 
-    def shape(self, statistic: Regression, *, chosen: bool, answers: int) -> Shape:
-        return Shape.COEFFICIENTS
+    def shape(self, statistic: Regression, *, chosen: bool, answers: int) -> AnswerShape:
+        return AnswerShape.COEFFICIENTS
 
     def units(self, statistic: Regression, universe: Universe, declared: Mapping[str, str]) -> Sequence[str]:
         outcome = declared.get(statistic.outcome, "")
@@ -89,7 +89,7 @@ class RegressionKind(StatisticKind[Regression]):
         ]
         return (*of_slopes, outcome)
 
-    def found(self, statistic: Regression, part: int, answers: Sequence[Released], *, unit: str) -> str:
+    def found(self, statistic: Regression, part: int, answers: Sequence[ReleasedAnswer], *, unit: str) -> str:
         first = answers[0]
         if first.is_chosen:
             return (

@@ -8,7 +8,7 @@ from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.counted import Counted
 from releases.engine.workload.kinds.second_moments import SecondMoments
 from releases.questions.base import NumbersByGroup, Want, register
-from releases.questions.headline import Measure, Released
+from releases.questions.headline import Measure, ReleasedAnswer
 
 
 @register
@@ -25,7 +25,7 @@ class SecondMomentsKind(NumbersByGroup[SecondMoments]):
     def bound_unit(self, columns: Sequence[Attribute], *, mechanism: str, counted: Counted) -> str:
         return "units of the products"
 
-    def found(self, statistic: SecondMoments, part: int, answers: Sequence[Released], *, unit: str) -> str:
+    def found(self, statistic: SecondMoments, part: int, answers: Sequence[ReleasedAnswer], *, unit: str) -> str:
         article = "The" if statistic.weight is None else "The weighted"
         one, other = statistic.pairs()[part]
         return Measure(noun=f"{article} sum of {one} × {other}").of_groups(answers)

@@ -7,8 +7,8 @@ from typing import Any
 
 from releases.engine.domain.universe import Universe
 from releases.engine.workload.kinds.strongest_associations import MOST_NAMED, StrongestAssociations
-from releases.questions.base import Columns, Field, Input, Shape, StatisticKind, columns_field, register, whole
-from releases.questions.headline import Released
+from releases.questions.base import AnswerShape, Columns, Field, Input, StatisticKind, columns_field, register, whole
+from releases.questions.headline import ReleasedAnswer
 
 
 @register
@@ -38,10 +38,12 @@ class StrongestAssociationsKind(StatisticKind[StrongestAssociations]):
     def query(self, given: Mapping[str, Any]) -> dict[str, Any]:
         return {self.name: {"columns": given["columns"], "k": whole(given["k"])}}
 
-    def shape(self, statistic: StrongestAssociations, *, chosen: bool, answers: int) -> Shape:
-        return Shape.ASSOCIATIONS
+    def shape(self, statistic: StrongestAssociations, *, chosen: bool, answers: int) -> AnswerShape:
+        return AnswerShape.ASSOCIATIONS
 
-    def found(self, statistic: StrongestAssociations, part: int, answers: Sequence[Released], *, unit: str) -> str:
+    def found(
+        self, statistic: StrongestAssociations, part: int, answers: Sequence[ReleasedAnswer], *, unit: str
+    ) -> str:
         named = ", ".join(f"“{each.chosen}”" for each in answers)
         if len(answers) == 1:
             return f"Of all pairs of columns, {named} goes together most, or nearly so"

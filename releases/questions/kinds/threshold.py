@@ -10,15 +10,15 @@ from releases.engine.mechanisms.thresholds import ABOVE
 from releases.engine.workload.kinds.threshold import Threshold
 from releases.questions.base import (
     COUNTS_FIELD,
+    AnswerShape,
     Field,
     Input,
-    Shape,
     StatisticKind,
     counts_as_json,
     register,
     whole,
 )
-from releases.questions.headline import Released
+from releases.questions.headline import ReleasedAnswer
 
 
 @register
@@ -56,10 +56,10 @@ class ThresholdKind(StatisticKind[Threshold]):
         stream = {"counts": given["counts"], "above": whole(given["above"]), "answers": whole(given["answers"])}
         return {self.name: stream}
 
-    def shape(self, statistic: Threshold, *, chosen: bool, answers: int) -> Shape:
-        return Shape.STREAM
+    def shape(self, statistic: Threshold, *, chosen: bool, answers: int) -> AnswerShape:
+        return AnswerShape.STREAM
 
-    def found(self, statistic: Threshold, part: int, answers: Sequence[Released], *, unit: str) -> str:
+    def found(self, statistic: Threshold, part: int, answers: Sequence[ReleasedAnswer], *, unit: str) -> str:
         first = next((each.label for each in answers if each.chosen == ABOVE), None)
         bar = answers[0].counted.text(statistic.above)
         return (

@@ -7,8 +7,8 @@ from typing import Any
 
 from releases.engine.domain.universe import Universe
 from releases.engine.workload.kinds.votes import Votes
-from releases.questions.base import Columns, Field, Input, Shape, StatisticKind, columns_field, register, whole
-from releases.questions.headline import Released, most_of
+from releases.questions.base import AnswerShape, Columns, Field, Input, StatisticKind, columns_field, register, whole
+from releases.questions.headline import ReleasedAnswer, most_of
 
 
 @register
@@ -48,8 +48,8 @@ class VotesKind(StatisticKind[Votes]):
         votes = {"columns": given["columns"], "category": given["category"], "ballots": whole(given["ballots"])}
         return {self.name: votes}
 
-    def shape(self, statistic: Votes, *, chosen: bool, answers: int) -> Shape:
-        return Shape.DISTRIBUTION
+    def shape(self, statistic: Votes, *, chosen: bool, answers: int) -> AnswerShape:
+        return AnswerShape.DISTRIBUTION
 
-    def found(self, statistic: Votes, part: int, answers: Sequence[Released], *, unit: str) -> str:
+    def found(self, statistic: Votes, part: int, answers: Sequence[ReleasedAnswer], *, unit: str) -> str:
         return most_of(answers, f"The column with most {answers[0].counted.many} of “{statistic.category}”")

@@ -20,7 +20,7 @@ from releases.questions.base import (
     weight_field,
     weight_typed,
 )
-from releases.questions.headline import Measure, Released
+from releases.questions.headline import Measure, ReleasedAnswer
 
 
 @register
@@ -52,5 +52,5 @@ class WeightedCountKind(StatisticKind[WeightedCount]):
     def query(self, given: Mapping[str, Any]) -> dict[str, Any]:
         return {self.name: grouping_and_weight(given)}
 
-    def found(self, statistic: WeightedCount, part: int, answers: Sequence[Released], *, unit: str) -> str:
+    def found(self, statistic: WeightedCount, part: int, answers: Sequence[ReleasedAnswer], *, unit: str) -> str:
         return Measure(noun="The weighted count", unit=unit).of_groups(answers)

@@ -33,7 +33,7 @@ STEPS = ("data", "protection", "budget", "questions", "compare", "confirm", "res
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class WizardStep:
     """One step of the wizard. `url` is empty where it cannot be gone to."""
 
     name: str
@@ -99,7 +99,7 @@ def workload_of(release: Release) -> Question | None:
     return read_question(release.workload, universe)
 
 
-def _steps(step: str, dataset: Dataset | None, release: Release | None) -> list[Step]:
+def _steps(step: str, dataset: Dataset | None, release: Release | None) -> list[WizardStep]:
     reached = _reached_of_dataset(dataset) | _reached_of_release(release)
     steps = []
     for name in STEPS:
@@ -108,7 +108,7 @@ def _steps(step: str, dataset: Dataset | None, release: Release | None) -> list[
         url = ""
         if can_be_reached and owner is not None and name != step:
             url = reverse({"data": "columns", "result": "release_detail"}.get(name, name), args=[owner.pk])
-        steps.append(Step(name=name.capitalize(), url=url, is_done=is_done, is_present=name == step))
+        steps.append(WizardStep(name=name.capitalize(), url=url, is_done=is_done, is_present=name == step))
     return steps
 
 

@@ -273,7 +273,7 @@ def _page(
     return render(request, "datasets/columns.html", context, status=400 if is_wrong else 200)
 
 
-def _fits(universe: Universe) -> Sequence[universe_size.Fits]:
+def _fits(universe: Universe) -> Sequence[universe_size.MechanismSize]:
     """What the size means for each mechanism; nothing of one that cannot be declared anyway."""
     if universe.size >= services.datasets.MAX_CELLS_SAID:
         return ()

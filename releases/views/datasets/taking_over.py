@@ -15,7 +15,7 @@ from releases import services
 from releases.display.error_messages import in_words
 from releases.engine.errors import InvalidInput
 from releases.forms.datasets import TakeOverForm, TakeOverLinkForm
-from releases.models import Dataset, Release, Workload
+from releases.models import Dataset, Release, SavedWorkload
 from releases.permissions import get_dataset_for, signed_in
 from releases.presentation.datasets.take_over_page import take_over_page
 from releases.schema.taken_columns import columns_to_take, similar_columns
@@ -75,8 +75,8 @@ def _is_taken(
     return True
 
 
-def _workloads(request: HttpRequest, source: Dataset) -> list[Workload]:
+def _workloads(request: HttpRequest, source: Dataset) -> list[SavedWorkload]:
     """Those that the other table was asked with and that the person may use."""
     asked = Release.objects.filter(dataset=source, workload_version__isnull=False)
-    found = Workload.objects.visible_to(request.user).filter(pk__in=asked.values("workload_version__workload"))
+    found = SavedWorkload.objects.visible_to(request.user).filter(pk__in=asked.values("workload_version__workload"))
     return list(found.only("name").order_by("name")[:MAX_OFFERED])

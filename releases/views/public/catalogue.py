@@ -47,7 +47,7 @@ _MAX_WORDS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listed:
+class CatalogueEntry:
     """A published release as the catalogue lists it.
 
     Attributes:
@@ -66,20 +66,20 @@ class Listed:
     confidence: str
     proof: str
     headline: str
-    certificates: tuple[Listed, ...] = ()
+    certificates: tuple[CatalogueEntry, ...] = ()
     about: str = ""
 
 
-def listed(releases: Iterable[Any]) -> list[Listed]:
+def listed(releases: Iterable[Any]) -> list[CatalogueEntry]:
     """Releases of the catalogue's query with their bounds in short."""
     return [in_short(each, tuple(in_short(one) for one in each.listed_certificates)) for each in releases]
 
 
-def in_short(release: Any, certificates: tuple[Listed, ...] = ()) -> Listed:
+def in_short(release: Any, certificates: tuple[CatalogueEntry, ...] = ()) -> CatalogueEntry:
     """A release of a query with bounds, with its bound in short."""
     is_known, counted = release.bound_alpha is not None, Counted(release.bound_counts or Counted.ROWS)
     is_proved = not is_known or Proof(release.bound_proof).is_proved
-    return Listed(
+    return CatalogueEntry(
         release=release,
         margin=f"± {rows_text(release.bound_alpha, counted)}" if is_known and not release.bound_says else "",
         says=release.bound_says or "",

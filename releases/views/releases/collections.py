@@ -27,7 +27,7 @@ from releases.models import Collection, Dataset, Release, ReleaseState, ShareRul
 from releases.permissions import get_collection_for, get_dataset_for, get_own_collection_for, signed_in
 from releases.planning import comparison, recommendation
 from releases.planning.epsilon_meaning import epsilon_meaning
-from releases.planning.error_ratio import Part, shares_for_ratio
+from releases.planning.error_ratio import PlanPart, shares_for_ratio
 from releases.planning.row_methods import options_for_rows
 from releases.planning.usefulness import guessed_rows
 from releases.presentation.releases.collection_check import PartPlanned, collection_check
@@ -230,12 +230,12 @@ def _share_by_error(collection: Collection, *, epsilon: str, weights: Mapping[uu
         _choose_methods(collection)
 
 
-def _part_of_ratio(release: Release, weight: str) -> Part:
+def _part_of_ratio(release: Release, weight: str) -> PlanPart:
     if not release.mechanism:
         rule = "has no method yet, so its error is not known; share epsilon first"
         raise InvalidInput("share_rule", release.title, rule)
     plan = services.releases.plan_of(release=release)
-    return Part(title=release.title, plan=plan, weight=read_weight(weight), guess=guessed_rows(release.options))
+    return PlanPart(title=release.title, plan=plan, weight=read_weight(weight), guess=guessed_rows(release.options))
 
 
 def _planned(request: HttpRequest, collection: Collection) -> list[PartPlanned]:

@@ -81,7 +81,7 @@ def _weighed_queries(release: Release, form: QuestionsForm) -> list[dict[str, An
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class DraftQuestions:
     """What a draft asks so far, and what the page's fields say beside it.
 
     Attributes:
@@ -106,7 +106,7 @@ class Asked:
     problem: str = ""
 
     @staticmethod
-    def read(request: HttpRequest, release: Release) -> Asked:
+    def read(request: HttpRequest, release: Release) -> DraftQuestions:
         universe = release.dataset.universe
         assert universe is not None
         form = shown = QuestionsForm(request.POST, universe=universe)
@@ -122,7 +122,7 @@ class Asked:
                 shown = QuestionsForm(QueryDict(), universe=universe)
         except InvalidInput as error:
             problem = in_words(error)
-        return Asked(
+        return DraftQuestions(
             action="change-counts" if action.startswith(("add-", "drop-")) else action,
             want=want,
             kind=kind,
@@ -198,7 +198,7 @@ def saved_questions(request: HttpRequest, release: Release) -> list[dict[str, An
     ]
 
 
-def question_context(release: Release, asked: Asked) -> dict[str, Any]:
+def question_context(release: Release, asked: DraftQuestions) -> dict[str, Any]:
     """What the page shows: the questions so far, their size, and the fields to add more."""
     universe, workload, form = release.dataset.universe, asked.workload, asked.shown
     assert universe is not None

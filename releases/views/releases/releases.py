@@ -43,7 +43,7 @@ from releases.views.releases.drafts import draft_or_result
 from releases.views.releases.kinds import pages_of
 from releases.views.releases.questions import (
     STATISTIC_ACTIONS,
-    Asked,
+    DraftQuestions,
     asked_statistic,
     changed_workload,
     place_of_work,
@@ -102,7 +102,7 @@ def questions(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     release = draft_or_result(request, release_id)
     if isinstance(release, HttpResponse):
         return release
-    asked = Asked.read(request, release)
+    asked = DraftQuestions.read(request, release)
     if asked.is_check and request.headers.get("HX-Request"):
         return render(request, "releases/_statistic_check.html", asked.said)
     form = WorkloadForm(sent_with(request.POST, "workload"))
@@ -116,7 +116,7 @@ def questions(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     return _questions_page(request, release, form, asked, problem=answer)
 
 
-def _answer(request: HttpRequest, release: Release, form: WorkloadForm, asked: Asked) -> HttpResponse | str:
+def _answer(request: HttpRequest, release: Release, form: WorkloadForm, asked: DraftQuestions) -> HttpResponse | str:
     """To what was sent; or what is wrong with it, empty where a form says so or the page has something to say first."""
     try:
         with undone_if_check(request):
@@ -137,7 +137,7 @@ def _answer(request: HttpRequest, release: Release, form: WorkloadForm, asked: A
 
 
 def _questions_page(
-    request: HttpRequest, release: Release, form: WorkloadForm, asked: Asked, *, problem: str
+    request: HttpRequest, release: Release, form: WorkloadForm, asked: DraftQuestions, *, problem: str
 ) -> HttpResponse:
     context = question_context(release, asked)
     context |= {
@@ -179,7 +179,7 @@ def _would_ask(release: Release) -> str:
     return f"Asked then: {comparison.questions_text(workload)}." if workload is not None else ""
 
 
-def _ask(request: HttpRequest, release: Release, form: WorkloadForm, asked: Asked) -> str:
+def _ask(request: HttpRequest, release: Release, form: WorkloadForm, asked: DraftQuestions) -> str:
     """Store what was asked. The step to go to; none where the page has something to say first."""
     if form.is_bound:
         if not form.is_valid():

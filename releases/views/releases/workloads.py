@@ -25,7 +25,7 @@ from releases.engine.errors import InvalidInput
 from releases.forms.fields import sent_with
 from releases.forms.sharing import SharingForm
 from releases.forms.workloads import EditForm, NextVersionForm, SaveForm, UseWorkloadForm
-from releases.models import Dataset, Release, ReleaseState, Workload, WorkloadVersion
+from releases.models import Dataset, Release, ReleaseState, SavedWorkload, WorkloadVersion
 from releases.permissions import get_dataset_for, get_own_release_for, get_workload_for, groups_to_choose, signed_in
 from releases.planning import comparison
 from releases.schema.bin_edges import codes_in_words, missing_in_words, range_in_words
@@ -42,7 +42,7 @@ MAX_CHOICES = 5_000
 
 
 def workload_list(request: HttpRequest) -> HttpResponse:
-    page = chosen_page(Paginator(Workload.objects.for_list(request.user), PAGE_LENGTH), request.GET)
+    page = chosen_page(Paginator(SavedWorkload.objects.for_list(request.user), PAGE_LENGTH), request.GET)
     numbers = _numbers_of_releases(request, page.object_list)
     rows = [{"workload": each, "releases": numbers.get(each.pk, 0)} for each in page.object_list]
     dataset = _dataset(request, _link(request))
@@ -56,7 +56,7 @@ def workload_list(request: HttpRequest) -> HttpResponse:
     return render(request, "workloads/workload_list.html", context)
 
 
-def _numbers_of_releases(request: HttpRequest, workloads: Iterable[Workload]) -> dict[uuid.UUID, int]:
+def _numbers_of_releases(request: HttpRequest, workloads: Iterable[SavedWorkload]) -> dict[uuid.UUID, int]:
     """How many submitted releases of each a person may read; one query for all of them."""
     readable = Release.objects.visible_to(request.user).exclude(state=ReleaseState.DRAFT)
     of_these = readable.filter(workload_version__workload__in=[each.pk for each in workloads])
@@ -99,7 +99,7 @@ def _link(request: HttpRequest) -> dict[str, Any]:
     return form.cleaned_data
 
 
-def _version(workload: Workload, link: dict[str, Any]) -> WorkloadVersion:
+def _version(workload: SavedWorkload, link: dict[str, Any]) -> WorkloadVersion:
     """The version that is named, else the newest."""
     if link["version"] is None:
         return workload.latest
@@ -149,7 +149,7 @@ def save_workload(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         messages.info(request, why_not)
         return redirect("release_detail", release_id=release.pk)
     person = signed_in(request)
-    groups, own = groups_to_choose(person, None), Workload.objects.for_list(person)
+    groups, own = groups_to_choose(person, None), SavedWorkload.objects.for_list(person)
     initial = {"workload": release.workload_version.workload_id} if release.workload_version else {}
     following = NextVersionForm(sent_with(request.POST, "workload"), workloads=own, initial=initial)
     form = SaveForm(request.POST if request.method == "POST" and not following.is_bound else None, groups=groups)

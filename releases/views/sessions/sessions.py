@@ -46,8 +46,8 @@ from releases.models import (
     Dataset,
     Release,
     ReleaseState,
+    SavedWorkload,
     Session,
-    Workload,
     WorkloadVersion,
 )
 from releases.permissions import (
@@ -67,7 +67,7 @@ from releases.presentation.sessions.session_plan import session_plan
 from releases.presentation.sessions.session_ways import WayShown, ways_shown
 from releases.publication import files
 from releases.publication.readme import name_of
-from releases.services.session_questions import Known, Offer
+from releases.services.session_questions import FreeAnswer, Offer
 from releases.services.sessions import DEFAULT_QUESTIONS
 from releases.views.common.csv_exports import csv_response
 from releases.views.common.live_validation import status_of
@@ -96,7 +96,7 @@ def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     form = SessionForm(
         typed_or_first(request.POST if request.method == "POST" else request.GET, _first(dataset.budget)),
         declared=dataset.schema.universe.names,
-        workloads=[(str(each.pk), each.name) for each in Workload.objects.for_list(request.user)],
+        workloads=[(str(each.pk), each.name) for each in SavedWorkload.objects.for_list(request.user)],
     )
     draft = SessionDraftForm(request.POST if request.method == "POST" else request.GET).given["draft"]
     plan, problem, ways = None, "", tuple[WayShown, ...]()
@@ -246,7 +246,7 @@ def session_detail(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         asked = _ask(request, session, plan, form, typed, within)
         if isinstance(asked, services.sessions.Answered):
             return _answered(request, session, plan, asked)
-        if isinstance(asked, Known):
+        if isinstance(asked, FreeAnswer):
             known = asked
         elif isinstance(asked, Offer):
             offer = asked
@@ -282,7 +282,7 @@ def _ask(
     form: AskForm,
     typed: ConditionsForm,
     wanted: WithinForm,
-) -> services.sessions.Answered | Known | Offer | tuple[str, int]:
+) -> services.sessions.Answered | FreeAnswer | Offer | tuple[str, int]:
     """The answer; or that of a finished release, where that is at least as near; or what an answer within the error
     that was typed would take, until it is agreed to; or what is wrong with the question, with the status that says so.
     """

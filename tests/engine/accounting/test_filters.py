@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mpmath import mp
 
 from releases.engine.accounting.accountant import Price, price
-from releases.engine.accounting.composition import Question
+from releases.engine.accounting.composition import FigureUse
 from releases.engine.accounting.conversions import epsilon_of_rho, largest_rho
 from releases.engine.accounting.events import ApproximateEvent, DiscreteGaussianEvent, PureEvent
 from releases.engine.accounting.filters import (
@@ -85,7 +85,7 @@ def test_caps_are_rounded_down_and_the_plain_policies_have_one_branch():
     limits = caps(Policy.APPROX, epsilon=Fraction(1, 3), delta=Fraction(1, 3))
     assert (limits.epsilon, limits.delta) == (333_333_333_333, 333_333_333_333_333_333)
     assert limits.guarantee.epsilon < Fraction(1, 3)
-    assert (limits.guarantee.question, limits.guarantee.delta < Fraction(1, 3)) == (Question.FILTER, True)
+    assert (limits.guarantee.question, limits.guarantee.delta < Fraction(1, 3)) == (FigureUse.FILTER, True)
     for policy, delta, cap in ((Policy.PURE, 0, 0), (Policy.APPROX, MILLIONTH, 10**12)):
         (branch,) = caps(policy, delta=delta).branches
         assert [(limit.column, limit.cap) for limit in branch.limits] == [("spent_epsilon", E), ("spent_delta", cap)]
@@ -148,8 +148,8 @@ def test_a_report_is_of_what_was_spent_and_says_which_question_it_answers():
         report(Totals(spent_epsilon=CLOSED, spent_rho=CLOSED), caps())
     # A description, except where sums of epsilon are all there is.
     spent = after(pure("1/10"), policy=Policy.PURE)
-    assert report(spent, caps(Policy.PURE, delta=0)).question is Question.FILTER
-    assert report(spent, caps()).question is Question.DISPLAY
+    assert report(spent, caps(Policy.PURE, delta=0)).question is FigureUse.FILTER
+    assert report(spent, caps()).question is FigureUse.DISPLAY
 
 
 def test_the_report_converts_at_the_delta_that_the_releases_own_deltas_leave():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from mpmath import mp
 
-from releases.engine.accounting.composition import Question, optimal_epsilon
+from releases.engine.accounting.composition import FigureUse, optimal_epsilon
 from releases.engine.accounting.events import (
     ApproximateEvent,
     DiscreteGaussianEvent,
@@ -41,7 +41,7 @@ from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.errors import InvalidInput, Unpriceable
 from releases.engine.verification.composition_theorems import (
     COMPOSITION_RULES,
-    Step,
+    RepeatedMechanism,
     advanced,
     advanced_lecture,
     advanced_tanh,
@@ -90,7 +90,7 @@ REPLACED = ParallelEvent(events=(PureEvent(epsilon=1),), neighbours="replace")
 )
 def test_each_rule_gives_the_known_figure_on_the_safe_side(plan, rule, true, allowance):
     found = rule(plan, delta=MILLIONTH)
-    assert found.question is Question.PLANNED
+    assert found.question is FigureUse.PLANNED
     assert found.delta == MILLIONTH
     assert -1e-9 <= float(found.epsilon) - true <= allowance
 
@@ -119,7 +119,7 @@ def test_a_plan_is_listed_with_every_figure_the_least_first():
     assert epsilons == sorted(epsilons)
     assert len(figures) == 4
     assert figures[0].source.startswith("Koskela")
-    assert {rule.question for rule in PLANNING_RULES.values()} == {Question.PLANNED}
+    assert {rule.question for rule in PLANNING_RULES.values()} == {FigureUse.PLANNED}
 
 
 def test_without_a_delta_epsilons_add_up():
@@ -193,29 +193,41 @@ def test_the_optimal_epsilon_is_exact_against_a_sum_over_all_outcomes(times, eps
 
 
 def test_a_delta_in_every_step_is_added_to_what_is_promised():
-    steps = [Step(epsilon=TENTH, delta=Fraction(1, 10**9), times=100)]
+    steps = [RepeatedMechanism(epsilon=TENTH, delta=Fraction(1, 10**9), times=100)]
     for rule in (advanced, advanced_lecture, advanced_tanh, concentrated):
         assert rule(steps, slack=MILLIONTH).delta == MILLIONTH + Fraction(1, 10**7)
     assert basic(steps).delta == Fraction(1, 10**7)
     # 1 - (1 - delta)**k (1 - slack), which is a little less.
     found = optimal(steps, slack=MILLIONTH)
     assert float(found.delta) == pytest.approx(1 - (1 - 1e-9) ** 100 * (1 - 1e-6), rel=1e-9)
-    assert found.epsilon == optimal([Step(epsilon=TENTH, times=100)], slack=MILLIONTH).epsilon
+    assert found.epsilon == optimal([RepeatedMechanism(epsilon=TENTH, times=100)], slack=MILLIONTH).epsilon
 
 
-UNEQUAL = [Step(epsilon=Fraction(1, 10)), Step(epsilon=Fraction(1, 5))]
+UNEQUAL = [RepeatedMechanism(epsilon=Fraction(1, 10)), RepeatedMechanism(epsilon=Fraction(1, 5))]
 
 
 @pytest.mark.parametrize(
     ("rule", "steps", "slack", "error", "why"),
     [
         # e^epsilon - 1 <= 2 epsilon up to 1.25643.
-        (advanced_lecture, [Step(epsilon=Fraction("1.257"))], MILLIONTH, Unpriceable, r"up to epsilon 1\.256"),
+        (
+            advanced_lecture,
+            [RepeatedMechanism(epsilon=Fraction("1.257"))],
+            MILLIONTH,
+            Unpriceable,
+            r"up to epsilon 1\.256",
+        ),
         *((rule, UNEQUAL, MILLIONTH, Unpriceable, "equal steps") for rule in (advanced, advanced_tanh, optimal)),
         *((rule.compute, [], MILLIONTH, InvalidInput, "at least one step") for rule in COMPOSITION_RULES.values()),
         *((concentrated, UNEQUAL, each, InvalidInput, "above 0 and below 1") for each in (Fraction(0), 1, 1e-6)),
-        (basic, [Step(epsilon=1, delta=Fraction(1, 2), times=2)], MILLIONTH, Unpriceable, "promises nothing"),
-        (optimal, [Step(epsilon=1, times=50_001)], MILLIONTH, Unpriceable, "at most 50000 steps"),
+        (
+            basic,
+            [RepeatedMechanism(epsilon=1, delta=Fraction(1, 2), times=2)],
+            MILLIONTH,
+            Unpriceable,
+            "promises nothing",
+        ),
+        (optimal, [RepeatedMechanism(epsilon=1, times=50_001)], MILLIONTH, Unpriceable, "at most 50000 steps"),
     ],
 )
 def test_what_a_theorem_is_not_about_is_refused(rule, steps, slack, error, why):

@@ -20,7 +20,12 @@ from releases.engine.bounds.accuracy import (
     laplace_sum_quantile,
     union_half_widths,
 )
-from releases.engine.bounds.combinations import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE, Combination, combination_quantile
+from releases.engine.bounds.combinations import (
+    DISCRETE_GAUSSIAN,
+    DISCRETE_LAPLACE,
+    NoiseCombination,
+    combination_quantile,
+)
 
 
 def laplace_law(scale, reach):
@@ -167,7 +172,7 @@ def tail_of(law, quarters):
 def test_the_bound_holds_for_the_exact_law_and_hardly_anything_less_does(family, law, quarters):
     chances, variance = law
     weights, numbers = np.unique(quarters, return_counts=True)
-    combination = Combination(
+    combination = NoiseCombination(
         factors=weights / 4.0, variances=np.full(len(weights), float(variance)), numbers=numbers.astype(float)
     )
     tail = tail_of({z: float(chance) for z, chance in chances.items()}, quarters)

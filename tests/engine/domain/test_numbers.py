@@ -26,7 +26,7 @@ from releases.engine.verification.recording import record
 from releases.engine.verification.tables import Remembered
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.row_means import MeanRead, Means, PairedMeans, pooled
-from releases.engine.workload.row_sums import CentredMoments, CentredSums, Measured, shown
+from releases.engine.workload.row_sums import CentredMoments, CentredSums, NoisySums, shown
 
 RELATIONS = ["add_remove", "replace"]
 PURE = PureDP(epsilon=Fraction(1))
@@ -252,7 +252,7 @@ def test_the_interval_of_a_mean_holds_it_wherever_sum_and_count_lie_within_their
 ):
     measurement, rows = means_of(), len(ages)
     centred = sum(2 * age - 100 for age in ages)
-    measured = Measured(
+    measured = NoisySums(
         values=(Fraction(centred) + sum_off * reach, Fraction(rows + round(count_off * miscount))),
         reach=(Fraction(reach), Fraction(miscount)),
     )
@@ -268,7 +268,7 @@ def test_the_interval_of_a_mean_holds_it_wherever_sum_and_count_lie_within_their
 def test_the_interval_of_a_mean_is_reached_by_sums_and_counts_within_their_reach():
     measurement = means_of()
     for centred, reach in ((40, 10), (-40, 10), (3, 10), (0, 0)):
-        measured = Measured(values=(Fraction(centred), Fraction(7)), reach=(Fraction(reach), Fraction(2)))
+        measured = NoisySums(values=(Fraction(centred), Fraction(7)), reach=(Fraction(reach), Fraction(2)))
         ratios = [Fraction(s, m) for s in range(centred - reach, centred + reach + 1) for m in range(5, 10)]
         low, high = measurement.read(measured).notes["intervals"]["age"]
         assert low == float((min(ratios) + 100) / 2)
@@ -280,7 +280,7 @@ def pair_of(ages, off, reach):
     measurement = PairedMeans(schema=means_of().schema, names=("age",))
     above, below = sum(ages), sum(100 - age for age in ages)
     values = (above + 100 * off[0], below + 100 * off[1])
-    return measurement, Measured(values=values, reach=(Fraction(0),) * 2, pair_reach=(float(reach),) * 257)
+    return measurement, NoisySums(values=values, reach=(Fraction(0),) * 2, pair_reach=(float(reach),) * 257)
 
 
 offs = st.tuples(*(st.fractions(-9, 9, max_denominator=8),) * 2)

@@ -13,7 +13,7 @@ from releases.engine.domain.population import one_population
 from releases.engine.domain.privacy import privacy_budget
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
-from releases.engine.estimation.fit import Measurement, fit_cliques, fit_marginals, measured_rows
+from releases.engine.estimation.fit import NoisyMarginal, fit_cliques, fit_marginals, measured_rows
 from releases.engine.estimation.junction import junction_tree
 from releases.engine.estimation.mixture_fit import fit_mixture
 from releases.engine.mechanisms.base import mechanism
@@ -98,7 +98,7 @@ def test_no_fit_takes_tables_of_two_populations(fit):
     # A mixture is fitted to each column by itself and to pairs.
     axes = [(0,), (1,), (0, 1)]
     measured = [
-        Measurement(axes=each, table=np.full((2,) * len(each), 90 / 2 ** len(each)), variance=4.0, population=None)
+        NoisyMarginal(axes=each, table=np.full((2,) * len(each), 90 / 2 ** len(each)), variance=4.0, population=None)
         for each in axes
     ]
     first, second = population(KEEPS), population(KEEPS, DROPS)

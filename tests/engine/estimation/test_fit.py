@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from releases.engine.errors import Cancelled, InvalidInput
-from releases.engine.estimation.fit import Measurement, fit_marginals
+from releases.engine.estimation.fit import NoisyMarginal, fit_marginals
 from releases.engine.estimation.marginals import MarginalTree
 from releases.engine.mechanisms.marginal_fit.design import (
     Share,
@@ -42,7 +42,7 @@ def measured(table, sets, variance, seed=0):
     tables = [marginal(table, axes) for axes in sets]
     noisy = [exact + rng.normal(size=exact.shape) * np.sqrt(variance) for exact in tables]
     return [
-        Measurement(axes=axes, table=each, variance=variance, population=None)
+        NoisyMarginal(axes=axes, table=each, variance=variance, population=None)
         for axes, each in zip(sets, noisy, strict=True)
     ]
 
@@ -56,7 +56,7 @@ def distance(weights, table, sets=TRIPLES):
 def test_noiseless_marginals_are_recovered():
     table = a_table()
     fitted = fit_marginals(
-        SHAPE, [Measurement(axes=a, table=marginal(table, a) * 1.0, variance=1e-2, population=None) for a in TRIPLES]
+        SHAPE, [NoisyMarginal(axes=a, table=marginal(table, a) * 1.0, variance=1e-2, population=None) for a in TRIPLES]
     )
     assert fitted.total == pytest.approx(table.sum())
     assert distance(fitted.weights, table) < 1e-4
@@ -87,7 +87,7 @@ def test_axes_in_any_order_say_the_same():
 def test_a_table_measured_twice_counts_as_its_mean_with_half_the_variance():
     table = a_table()
     first, second = measured(table, [(0, 1, 2)], 100.0, seed=1), measured(table, [(0, 1, 2)], 100.0, seed=2)
-    mean = Measurement(axes=(0, 1, 2), table=(first[0].table + second[0].table) / 2, variance=50.0, population=None)
+    mean = NoisyMarginal(axes=(0, 1, 2), table=(first[0].table + second[0].table) / 2, variance=50.0, population=None)
     rest = measured(table, [(1, 2, 3), (0, 3)], 100.0)
     both = fit_marginals(SHAPE, [*first, *second, *rest])
     once = fit_marginals(SHAPE, [mean, *rest])
@@ -95,21 +95,21 @@ def test_a_table_measured_twice_counts_as_its_mean_with_half_the_variance():
     # One of the two tables alone, or their mean with the whole variance, leads elsewhere.
     for other in (
         [*first, *rest],
-        [Measurement(axes=mean.axes, table=mean.table, variance=100.0, population=None), *rest],
+        [NoisyMarginal(axes=mean.axes, table=mean.table, variance=100.0, population=None), *rest],
     ):
         assert np.abs(fit_marginals(SHAPE, other).weights - once.weights).sum() > 2e-3 * once.total
     assert np.abs(both.weights - once.weights).sum() < 1e-3 * once.total
 
 
 def test_a_measured_number_of_rows_is_weighed_against_the_tables_and_a_public_one_is_kept():
-    noisy = [Measurement(axes=(0,), table=np.full(4, 30.0), variance=1.0, population=None)]
+    noisy = [NoisyMarginal(axes=(0,), table=np.full(4, 30.0), variance=1.0, population=None)]
     assert fit_marginals((4, 3), noisy, total=200, total_variance=4.0).total == pytest.approx(160)
     assert fit_marginals((4, 3), noisy, total=200).total == 200
 
 
 def test_a_table_of_nothing_but_negative_noise_still_gives_a_distribution():
     fitted = fit_marginals(
-        (4, 3), [Measurement(axes=(0, 1), table=np.full((4, 3), -50.0), variance=100.0, population=None)]
+        (4, 3), [NoisyMarginal(axes=(0, 1), table=np.full((4, 3), -50.0), variance=100.0, population=None)]
     )
     assert np.isfinite(fitted.weights).all()
     assert fitted.total == 1.0
@@ -154,7 +154,7 @@ def test_any_small_universe_and_any_noise_give_finite_weights(shape, seed, varia
 )
 def test_a_table_that_is_not_of_this_universe_or_has_no_variance_is_refused(axes, table, variance, rule):
     with pytest.raises(InvalidInput, match=rule):
-        fit_marginals((4, 3), [Measurement(axes=axes, table=table, variance=variance, population=None)])
+        fit_marginals((4, 3), [NoisyMarginal(axes=axes, table=table, variance=variance, population=None)])
 
 
 def test_a_design_covers_what_is_wanted_and_spends_the_whole_budget():

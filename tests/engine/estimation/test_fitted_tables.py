@@ -20,7 +20,7 @@ from releases.engine.mechanisms.budget_split import Allowance
 from releases.engine.mechanisms.error_certificate import Certificate
 from releases.engine.mechanisms.marginal_fit.common import without_excess
 from releases.engine.mechanisms.marginal_fit.mechanism import MarginalFitPlan
-from releases.engine.mechanisms.pmw.offline import Known, PMWPlan
+from releases.engine.mechanisms.pmw.offline import KnownPart, PMWPlan
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Histogram
 from releases.engine.workload.queries import Workload
@@ -133,7 +133,7 @@ def test_no_table_is_measured_twice_and_there_are_no_more_rounds_than_tables():
 def test_updates_bring_what_is_known_nearer_to_each_noisy_table():
     schema = schema_of(4, 5)
     (part,) = connected_parts(workload_of(schema, {"marginal": ["c0", "c1"]}, {"marginals": 1}))
-    known = Known(part, 100, spread=1e-6)
+    known = KnownPart(part, 100, spread=1e-6)
     noisy = np.random.default_rng(0).integers(1, 20, size=(4, 5))
     noisy = noisy * 100 // noisy.sum() + 1
     known.rows = int(noisy.sum())

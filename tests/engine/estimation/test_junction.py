@@ -13,7 +13,7 @@ from releases.engine.domain.privacy import ApproxDP
 from releases.engine.domain.schema import Schema
 from releases.engine.estimation import components
 from releases.engine.estimation import fit as fit_module
-from releases.engine.estimation.fit import Measurement, fit_cliques, fit_marginals
+from releases.engine.estimation.fit import NoisyMarginal, fit_cliques, fit_marginals
 from releases.engine.estimation.junction import CliqueTree, junction_tree
 from releases.engine.estimation.result import Result, TreeComponent
 from releases.engine.estimation.rounding import split_counts
@@ -134,7 +134,7 @@ def test_the_fit_on_cliques_is_the_fit_to_the_whole_universe(shape, sets, monkey
     rng = np.random.default_rng(2)
     truth = rng.multinomial(3000, rng.dirichlet(np.full(prod(shape), 0.3))).reshape(shape)
     measured = [
-        Measurement(
+        NoisyMarginal(
             axes=axes,
             table=summed(truth, axes) + rng.normal(0, 4, [shape[a] for a in axes]),
             variance=16.0,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from releases.engine.bounds.accuracy import Bound, Proof
 from releases.engine.errors import InvalidInput
 from releases.engine.estimation import mixture_fit as fit_module
-from releases.engine.estimation.fit import Measurement
+from releases.engine.estimation.fit import NoisyMarginal
 from releases.engine.estimation.levels import Levels
 from releases.engine.estimation.mixture import Mixture
 from releases.engine.estimation.mixture_fit import fit_mixture, normals
@@ -55,7 +55,7 @@ def table_of(joint_table, axes):
 def noisy(joint_table, sets, *, rows, deviation, seed=5):
     rng = np.random.default_rng(seed)
     return [
-        Measurement(
+        NoisyMarginal(
             axes=axes,
             table=rows * table_of(joint_table, axes) + rng.normal(0, deviation, table_of(joint_table, axes).shape),
             variance=deviation**2,
@@ -132,7 +132,9 @@ def test_the_gradient_is_that_of_the_objective_as_it_is_stated(penalty):
     tables = noisy(truth, [*ways(1), *ways(2)], rows=rows, deviation=30.0)
     tables.append(tables[5])  # measured twice
     triples = [
-        Measurement(axes=axes, table=rows * merged(table_of(truth, axes), axes) + 5.0, variance=900.0, population=None)
+        NoisyMarginal(
+            axes=axes, table=rows * merged(table_of(truth, axes), axes) + 5.0, variance=900.0, population=None
+        )
         for axes in [(0, 2, 3), (0, 1, 2)]
     ]
     target = fit_module._Target.of(SHAPE, [*tables, *triples], rows, LEVELS)

@@ -14,7 +14,7 @@ from releases.engine.domain.privacy import ApproxDP, PureDP
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.estimation.components import are_levels_joined
-from releases.engine.estimation.fit import Measurement, fit_marginals
+from releases.engine.estimation.fit import NoisyMarginal, fit_marginals
 from releases.engine.estimation.junction import joined
 from releases.engine.estimation.level_mixture import LevelMixture
 from releases.engine.estimation.level_rows import Ways
@@ -302,7 +302,7 @@ def test_tables_of_a_column_and_of_its_level_weigh_by_their_noise(seed, variance
     towns = rng.integers(20_000, 40_000, 6)
     noisy = [towns + rng.normal(0, 1, 6), up @ towns + np.array([60, -60]) + rng.normal(0, 1, 2)]
     measured = [
-        Measurement(axes=(axis,), table=table, variance=v, population=None)
+        NoisyMarginal(axes=(axis,), table=table, variance=v, population=None)
         for axis, table, v in zip((0, 1), noisy, variances, strict=True)
     ]
     rows = float(towns.sum())
@@ -387,7 +387,7 @@ def test_a_mixture_over_levels_weighs_both_laws_by_their_noise_and_adds_up_in_ev
 
     def noisy(name, variance):
         axis = universe.axis(name)
-        return Measurement(axes=(axis,), table=np.zeros(universe.shape[axis]), variance=variance, population=None)
+        return NoisyMarginal(axes=(axis,), table=np.zeros(universe.shape[axis]), variance=variance, population=None)
 
     precise = [noisy("town", 1.0), noisy("district", 1.0), noisy("region", 1e-6)]
     made = LevelMixture.of(universe, mixture, [*precise, noisy("work", 1.0)])
@@ -406,7 +406,7 @@ def test_a_mixture_over_levels_weighs_both_laws_by_their_noise_and_adds_up_in_ev
         stacked=np.concatenate([laws[1], laws[2], laws[0]]).astype(np.float32),
     )
     alike = [
-        Measurement(axes=(axis,), table=np.zeros(size), variance=1.0, population=None)
+        NoisyMarginal(axes=(axis,), table=np.zeros(size), variance=1.0, population=None)
         for axis, size in enumerate(alone.shape)
     ]
     up = up_from_towns(universe, "district")

@@ -14,7 +14,7 @@ import pytest
 
 from releases.engine.mechanisms import recursive_quantiles
 from releases.engine.mechanisms.quantiles import draw_value
-from releases.engine.mechanisms.recursive_quantiles import Part, Recursion, in_places
+from releases.engine.mechanisms.recursive_quantiles import Recursion, RowsPart, in_places
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Tally
 from releases.engine.verification.recording import record
@@ -84,7 +84,7 @@ OWN = {"first": Fraction(1, 5), "middle": Fraction(1, 2), "last": Fraction(4, 5)
 
 def joint_law(rows, recursion, last=3):
     """The probability of every three draws, from rows in places 0 ... `last`."""
-    whole = Part.whole(recursion.shares)
+    whole = RowsPart.whole(recursion.shares)
     parts = dict(zip(("first", "last"), whole.cut(), strict=True)) | {"middle": whole}
     rates = {name: float(recursion.epsilon / (2 * recursion.sensitivity(part))) for name, part in parts.items()}
     law = np.zeros((last + 1,) * 3)
@@ -127,7 +127,7 @@ def test_all_draws_together_keep_the_claim_for_neighbouring_tables_and_less_is_n
 def test_the_draws_of_a_level_together_span_its_epsilon_and_no_more(neighbours, unit):
     """Whatever was drawn before. Reached at four values in two places each, so that a rate any higher is too much."""
     recursion = recursion_of(neighbours, unit)
-    parts, rows_of_unit = Part.whole(SHARES).cut(), 2 if unit else 1
+    parts, rows_of_unit = RowsPart.whole(SHARES).cut(), 2 if unit else 1
     rates = [float(recursion.epsilon / (2 * recursion.sensitivity(part))) for part in parts]
     worst = 0.0
     for cut, low, high, (gone, come) in product(range(1, 8), (0, 9, 40), (0, 9, 40), product(range(4), repeat=2)):

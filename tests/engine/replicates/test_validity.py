@@ -16,7 +16,7 @@ from releases.engine.replicates.validity import (
     LEAST_COVERED,
     MEASURED,
     TABLES,
-    Kind,
+    StatisticOfRows,
     refusal,
     rows_to_noise,
     valid_kinds,
@@ -63,16 +63,16 @@ def test_each_mechanism_was_measured_on_three_tables_with_every_kind():
         settings = {(each.table, each.epsilon) for each in mine}
         assert len({table for table, _ in settings}) == 3
         assert {(each.table, each.epsilon, each.kind) for each in mine} == {
-            (*setting, kind) for setting in settings for kind in Kind
+            (*setting, kind) for setting in settings for kind in StatisticOfRows
         }
 
 
 def test_a_kind_is_offered_only_if_it_was_measured_and_held_everywhere(monkeypatch):
     """Failed at the most rows to noise: nowhere. Failed at fewer: above that, if it was held there on three tables."""
-    mechanism, kind = "laplace-histogram", Kind.DIFFERENCE
+    mechanism, kind = "laplace-histogram", StatisticOfRows.DIFFERENCE
     mine = sorted((each for each in MEASURED if each.mechanism == mechanism), key=lambda each: each.rows_to_noise)
     least, most = mine[0].rows_to_noise, mine[-1].rows_to_noise
-    assert valid_kinds(mechanism, least) == valid_kinds(mechanism, 10 * most) == tuple(Kind)
+    assert valid_kinds(mechanism, least) == valid_kinds(mechanism, 10 * most) == tuple(StatisticOfRows)
     assert valid_kinds(mechanism, 0.99 * least) == valid_kinds("mixture-fit", 10 * most) == ()
 
     def offered(changed, ratio):
@@ -85,11 +85,11 @@ def test_a_kind_is_offered_only_if_it_was_measured_and_held_everywhere(monkeypat
             for each in mine
         ]
 
-    others = set(Kind) - {kind}
+    others = set(StatisticOfRows) - {kind}
     assert set(offered([each for each in mine if each.kind is not kind], most)) == others
     assert set(offered(failed(most), 10 * most)) == others
     assert set(offered(failed(least), least)) == others
-    assert set(offered(failed(least), most)) == set(Kind)
+    assert set(offered(failed(least), most)) == set(StatisticOfRows)
     assert set(offered([each for each in mine if each.table != "Adult"], most)) == set()
 
 

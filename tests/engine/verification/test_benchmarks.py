@@ -22,11 +22,15 @@ from releases.benchmarks import (
     smalldb,
     wide,
 )
-from releases.benchmarks.tables import Row, Table
+from releases.benchmarks.tables import BenchRow, BenchTable
 from releases.management.commands import bench
 
-ROWS = [Row(cells=("one", "1.5 s"), is_met=True), Row(cells=("another", "20.0 s"), is_met=False), Row(cells=("x", ""))]
-TABLE = Table(title="Times", says="Of things.", heads=("thing", "time"), rows=ROWS)
+ROWS = [
+    BenchRow(cells=("one", "1.5 s"), is_met=True),
+    BenchRow(cells=("another", "20.0 s"), is_met=False),
+    BenchRow(cells=("x", "")),
+]
+TABLE = BenchTable(title="Times", says="Of things.", heads=("thing", "time"), rows=ROWS)
 
 
 def test_a_file_or_a_mechanism_that_is_not_there_is_named(tmp_path, monkeypatch):

@@ -25,12 +25,12 @@ from releases.engine.domain.privacy import ApproxDP, NeighbouringRelation, PureD
 from releases.engine.mechanisms.base import mechanisms
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.verification.cases import CASES as CASES_OF_ROWS
-from releases.engine.verification.cases import CASES_OF_PERSONS, Case, Pair
+from releases.engine.verification.cases import CASES_OF_PERSONS, Case, NeighbouringTables
 from releases.engine.verification.looks import along
 from releases.engine.verification.recording import record, with_noise_scaled
 from releases.engine.verification.tables import Remembered, rows_of
 from releases.engine.verification.truths import HOLDS
-from releases.engine.workload.kinds.survey import Survey
+from releases.engine.workload.kinds.survey import SurveyStatistic
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.statistic import statistics_by_word
 from tests.engine import telling
@@ -276,7 +276,7 @@ def draw_alike(plan, pair, seed):
     assert one.draws
     assert one.draws[:1] == other.draws[:1]
     # Of a survey the number of reports is published, and decides what is drawn after it.
-    is_survey = isinstance(plan.workload.statistic, Survey)
+    is_survey = isinstance(plan.workload.statistic, SurveyStatistic)
     if not is_survey or sum(one.result.notes["reports"]) == sum(other.result.notes["reports"]):
         assert one.flow == other.flow
     scores_move_within_what_is_paid_for(one, other)
@@ -369,7 +369,7 @@ def says_rice(*_):
 def case(query, look_at, *, columns=PEOPLE, weakened=Fraction(1, 2), **tables):
     """What is asked, and for each relation two neighbouring tables, lists of tuples of codes."""
     pairs = {
-        NeighbouringRelation(relation): Pair(one=one, other=other, look_at=look_at, weakened=weakened)
+        NeighbouringRelation(relation): NeighbouringTables(one=one, other=other, look_at=look_at, weakened=weakened)
         for relation, (one, other) in tables.items()
     }
     return Case(columns=columns, queries=[query], pairs=pairs)

@@ -25,7 +25,7 @@ from releases.engine.workload.kinds.regression import Regression
 from releases.engine.workload.kinds.second_moments import SecondMoments
 from releases.engine.workload.kinds.strongest_associations import StrongestAssociations
 from releases.engine.workload.kinds.sum import Sum
-from releases.engine.workload.kinds.survey import Survey
+from releases.engine.workload.kinds.survey import SurveyStatistic
 from releases.engine.workload.kinds.threshold import Threshold
 from releases.engine.workload.kinds.variance import Variance
 from releases.engine.workload.kinds.votes import Votes
@@ -61,7 +61,7 @@ QUESTIONS: dict[type[Statistic] | None, dict] = {
     Categories: {"categories": "education"},
     StrongestAssociations: {"strongest_associations": {"columns": ["age", "gender", "married", "health"], "k": 2}},
     Threshold: {"threshold": {"counts": [OLD, {"married": ["yes"]}], "above": 4000}},
-    Survey: {"survey": "insurance"},
+    SurveyStatistic: {"survey": "insurance"},
 }
 #: Columns declared otherwise than in the survey's codebook, by the question about them: here nobody knows the values.
 DECLARED = {

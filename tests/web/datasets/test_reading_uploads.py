@@ -208,7 +208,7 @@ def test_progress_is_the_same_for_files_of_one_size_whatever_they_hold(tmp_path,
 
 def test_a_statement_is_stopped_where_the_report_raises():
     """A worker that lost its lease does not go on for minutes."""
-    report = engine_progress.Report(lambda step, share: None, size=8, seconds=engine_progress.CSV_SECONDS)
+    report = engine_progress.FileProgress(lambda step, share: None, size=8, seconds=engine_progress.CSV_SECONDS)
     connection = duckdb.connect()
     query = "SELECT count(*) FROM range(1000000000000) t(i) WHERE hash(i) = 7"
     lost = threading.Event()

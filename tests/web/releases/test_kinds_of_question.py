@@ -25,7 +25,7 @@ from releases.planning.curves import bound_points
 from releases.presentation.results.statistics import shown_statistic
 from releases.publication import files
 from releases.publication.headline import headline
-from releases.questions.base import Shape, kind_of, kinds, offered_statistics, phrases
+from releases.questions.base import AnswerShape, kind_of, kinds, offered_statistics, phrases
 from tests.web.releases.conftest import posted
 from tests.web.releases.test_statistic_questions import ASKED, COLUMNS
 
@@ -119,7 +119,7 @@ def test_a_result_is_shown(kind, tmp_path):
     result = plan.run(rows_of(universe, np.stack(values, axis=1)), rng=StreamRandomness(b"kinds"))
     pyarrow.parquet.write_table(files.answers_table(plan.workload, result), tmp_path / "answers.parquet")
     shown = shown_statistic(plan.workload, tmp_path, notes={}, first="", second="", is_proved=True)
-    assert shown.shape in Shape
+    assert shown.shape in AnswerShape
     page = render_to_string("results/_statistic_answers.html", {"shown": shown})
     for each in shown.answers:
         assert each.chosen in page or each.estimate in page

@@ -7,7 +7,7 @@ from django.contrib.auth.models import Group
 
 from releases import services
 from releases.engine.errors import InvalidInput
-from releases.models import AuditEvent, Release, Workload
+from releases.models import AuditEvent, Release, SavedWorkload
 from tests.web.conftest import COLUMNS, CSV, give
 from tests.web.pages import field_value, link, words
 from tests.web.public.test_api import Program
@@ -56,7 +56,7 @@ def make_other(alice, group, upload_file):
 def test_a_draft_s_questions_are_saved_under_a_name(draft, as_, alice, group):
     typed = {"name": " Yearly tables ", "description": "For the yearbook.", "group": group.pk}
     as_(alice).post(link("save_workload", draft), typed)
-    saved = Workload.objects.get()
+    saved = SavedWorkload.objects.get()
     assert (saved.name, saved.description) == ("Yearly tables", "For the yearbook.")
     assert (saved.owner, saved.group) == (alice, group)
     assert saved.latest.questions == draft.workload
@@ -72,7 +72,7 @@ def test_nothing_is_saved_for_a_group_of_others_or_from_a_draft_without_question
     empty = services.releases.draft_release(dataset=dataset, by=alice)
     with pytest.raises(services.release_inputs.Refusal, match="Add at least one question"):
         save(empty, "Mine", alice)
-    assert not Workload.objects.exists()
+    assert not SavedWorkload.objects.exists()
 
 
 def test_a_name_is_that_of_one_workload_of_a_person_and_the_command_line_finds_it(workload, draft, alice, bob):
@@ -129,12 +129,12 @@ def test_a_workload_is_deleted_by_its_owner_until_a_release_was_submitted_with_i
     url = link("discard_workload", workload)
     carry_out(draft, execute=False)
     as_(alice).post(url)
-    assert Workload.objects.exists()
+    assert SavedWorkload.objects.exists()
     Release.objects.filter(pk=draft.pk).update(state="draft")
     as_(bob).post(url)
-    assert Workload.objects.exists()
+    assert SavedWorkload.objects.exists()
     as_(alice).post(url)
-    assert not Workload.objects.exists()
+    assert not SavedWorkload.objects.exists()
     draft.refresh_from_db()
     assert (draft.workload_version, draft.workload) == (None, TABLES)
 
@@ -221,7 +221,7 @@ def test_an_owner_alone_shares_a_workload(workload, alice, bob):
     with pytest.raises(InvalidInput, match="by alice alone"):
         services.workloads.share_workload(workload=workload, group=None, by=bob)
     services.workloads.share_workload(workload=workload, group=None, by=alice)
-    assert not Workload.objects.visible_to(bob).exists()
+    assert not SavedWorkload.objects.visible_to(bob).exists()
     assert AuditEvent.objects.filter(action="unshare").latest("pk").detail == "with nobody"
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from releases.engine.domain.schema import Schema
 from releases.engine.workload.parsing import read_question
 from releases.questions.base import kind_of
-from releases.questions.headline import Released
+from releases.questions.headline import ReleasedAnswer
 
 COLUMNS = [
     {"name": "region", "type": "categorical", "categories": ["north", "south", "west"]},
@@ -32,7 +32,7 @@ def covered(draw, labels):
     answers = []
     for label, truth in zip(labels, truths, strict=True):
         lower, upper = truth - draw(st.integers(0, 12)), truth + draw(st.integers(0, 12))
-        answers.append(Released(label=label, estimate=draw(st.integers(lower, upper)), lower=lower, upper=upper))
+        answers.append(ReleasedAnswer(label=label, estimate=draw(st.integers(lower, upper)), lower=lower, upper=upper))
     return truths, answers
 
 
@@ -68,7 +68,7 @@ def test_the_bins_that_are_said_to_hold_the_median_hold_it(drawn):
     counts, noise = drawn
     totals = [sum(counts[: place + 1]) for place in range(len(counts))]
     answers = [
-        Released(label="", estimate=total, lower=total - (count - each.lower), upper=total + (each.upper - count))
+        ReleasedAnswer(label="", estimate=total, lower=total - (count - each.lower), upper=total + (each.upper - count))
         for total, each, count in zip(totals, noise, counts, strict=True)
     ]
     sentence = said({"prefix": "age"}, answers)
@@ -85,17 +85,17 @@ def test_the_bins_that_are_said_to_hold_the_median_hold_it(drawn):
     [
         (
             {"median": "age"},
-            [Released(label="age", estimate=53, lower=51, upper=55)],
+            [ReleasedAnswer(label="age", estimate=53, lower=51, upper=55)],
             "Half of the rows have age 53 years or less; the true median lies between 51 and 55 years",
         ),
         (
             {"sum": ["age"]},
-            [Released(label="age", estimate=1234567.0, lower=1230000.2, upper=1239000.1)],
+            [ReleasedAnswer(label="age", estimate=1234567.0, lower=1230000.2, upper=1239000.1)],
             "The sum of age is about 1,234,567 years; the true value lies between 1,230,000 and 1,239,001 years",
         ),
         (
             {"range": {"column": "age", "inside": "0.98"}},
-            [Released(label="lowest", chosen="3"), Released(label="highest", chosen="78")],
+            [ReleasedAnswer(label="lowest", chosen="3"), ReleasedAnswer(label="highest", chosen="78")],
             "About 98% of the rows have age from 3 to 78 years",
         ),
     ],

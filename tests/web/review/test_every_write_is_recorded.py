@@ -14,8 +14,8 @@ from releases import services
 from releases.engine.domain.impossible import read_combinations
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.domain.schema import Schema
-from releases.engine.tables.catalogue import Tables
-from releases.engine.tables.databases import Column
+from releases.engine.tables.catalogue import ReadableTables
+from releases.engine.tables.databases import CatalogueColumn
 from releases.ledger import chain, decisions, high_water_marks, ledger
 from releases.models import ApiToken, Audience, AuditAction, AuditEvent, Budget, BudgetRequest, Release, Role
 from releases.questions.together import PartAsked
@@ -171,9 +171,9 @@ class Scenes:
         return [(draft, services.releases.plan_of(release=draft))]
 
     def connection(self):
-        listed = Tables(names=("ward.patients",), faults=(), version="PostgreSQL of a test")
+        listed = ReadableTables(names=("ward.patients",), faults=(), version="PostgreSQL of a test")
         self.monkeypatch.setattr(services.reading, "tables_of_server", lambda url, *, checked: listed)
-        number = Column(type="integer", comment="", values=())
+        number = CatalogueColumn(type="integer", comment="", values=())
         self.monkeypatch.setattr(services.reading, "columns_of_server", lambda location, *, is_checked: {"age": number})
         return self.by_sofia(
             services.connections.register_connection, name="clinic", address="postgresql://reader@127.0.0.1:1/clinic"

@@ -160,7 +160,7 @@ def test_a_killed_worker_s_closing_goes_to_the_next_and_nothing_of_the_first_is_
     folder = files.folder_of(release) / "late"
     assert execute(being_closed)
     # The first wakes up when all is done: it publishes nothing over what is there.
-    progress = leases.Progress(execution._held(being_closed.pk, first))
+    progress = leases.LeaseProgress(execution._held(being_closed.pk, first))
     with pytest.raises(EngineError, match="another worker"):
         session_closing.publish(release, first, folder, progress=progress)
     assert not session_closing.publish(release, first, folder, progress=lambda step, share: None)

@@ -24,7 +24,7 @@ PEOPLE = ("nobody", "alice", "bob", "charlie", "sofia")
 #: Of what a request could have changed.
 _CHANGED = """Dataset Budget BudgetRequest Release Collection CollectionPart ReleaseRequest Session
     SessionAnswer SessionCells Survey SurveyTally LedgerEntry Organisation RegisteredConnection ApiToken Notice
-    MailChoice Upload Workload WorkloadVersion RegionBoundaries"""
+    MailChoice Upload SavedWorkload WorkloadVersion RegionBoundaries"""
 MODELS = (User, *(getattr(models, name) for name in _CHANGED.split()))
 LOGIN = "login"
 

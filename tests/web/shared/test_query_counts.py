@@ -13,7 +13,7 @@ from releases import models, services
 from releases.engine.accounting.events import PureEvent
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit, exact
 from releases.ledger import audit_log, ledger, reports
-from releases.models import AuditAction, Budget, BudgetRequest, Dataset, Release, Workload
+from releases.models import AuditAction, Budget, BudgetRequest, Dataset, Release, SavedWorkload
 from releases.notifications import messages
 from tests.web.pages import body
 
@@ -57,7 +57,7 @@ def grow(alice, sofia, group):
             certified = {**shown, "receipt": {**shown["receipt"], "bound": bound}}
             certificate = {"result": certified, "certifies": public, "kind": models.CERTIFICATE}
             make_release(dataset, "published", is_public=True, published_at=timezone.now(), **certificate)
-            workload = Workload.objects.create(name=budget.name, owner=alice, group=group)
+            workload = SavedWorkload.objects.create(name=budget.name, owner=alice, group=group)
             given = {"questions": QUESTIONS, "columns": COLUMNS}
             asked = models.WorkloadVersion.objects.create(workload=workload, number=1, **given)
             make_release(dataset, "queued", workload_version=asked)

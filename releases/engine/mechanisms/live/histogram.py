@@ -30,15 +30,15 @@ from releases.engine.mechanisms.base import (
     Mechanism,
     Option,
     Plan,
-    Request,
+    PlanRequest,
     Work,
     infeasible,
     register,
     too_many_cells,
 )
 from releases.engine.mechanisms.histogram import histogram_sensitivity, nearest_counts
-from releases.engine.mechanisms.pmw.online import POPULATION, QUESTIONS, OnlinePlan, Opened, Setting
-from releases.engine.mechanisms.pmw.session import AnswerKind, AnswerPrice, Exchange, Rules, Session, Truth
+from releases.engine.mechanisms.pmw.online import POPULATION, QUESTIONS, OnlinePlan, Opened, SessionSetting
+from releases.engine.mechanisms.pmw.session import AnswerKind, AnswerPrice, Exchange, Rules, SessionUnderWay, Truth
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts
 from releases.engine.tables.possible import clear_impossible, clear_outside_levels, only_possible
@@ -69,7 +69,7 @@ class HistogramRules(Rules):
 
 
 @dataclass(kw_only=True)
-class HistogramSession(Session):
+class HistogramSession(SessionUnderWay):
     """Answers are sums of noisy cells.
 
     Attributes:
@@ -115,7 +115,7 @@ class HistogramOnlinePlan(OnlinePlan):
     def expected_error(self, query: Count) -> float:
         return self.rules.noise.mean(count=query.summed(self.schema.universe))
 
-    def _open(self, counts: Counts, total: int, total_half_width: float, rng: Randomness) -> Session:
+    def _open(self, counts: Counts, total: int, total_half_width: float, rng: Randomness) -> SessionUnderWay:
         exact = counts.histogram()
         noisy = exact + self.rules.noise.draw(exact.shape, rng)
         # No counted row is there, which is public.
@@ -123,7 +123,7 @@ class HistogramOnlinePlan(OnlinePlan):
         clear_outside_levels(self.schema.universe, noisy)
         return self.resumed(Opened(total=total, total_half_width=total_half_width, bought=noisy), [])
 
-    def resumed(self, stored: Opened, exchanges: list[Exchange]) -> Session:
+    def resumed(self, stored: Opened, exchanges: list[Exchange]) -> SessionUnderWay:
         assert stored.bought is not None
         return HistogramSession(
             universe=self.schema.universe,
@@ -148,7 +148,7 @@ class HistogramOnline(Mechanism):
     drops_impossible = True
     is_offered = False
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         universe = request.schema.universe
         if (refusal := too_many_cells(request, universe, bytes_each=24)) is not None:
             return refusal
@@ -158,7 +158,7 @@ class HistogramOnline(Mechanism):
                 f"A session keeps every noisy cell of the universe, and there are {universe.size:,}; the most is "
                 f"{MAX_CELLS:,}.",
             )
-        setting = Setting.of(request, questions=request.counts_asked.size, is_concentrated=False)
+        setting = SessionSetting.of(request, questions=request.counts_asked.size, is_concentrated=False)
         noise = LaplaceNoise(epsilon=setting.epsilon, l1_sensitivity=histogram_sensitivity(request.schema).l1)
         width = widest_count(universe.shape, scale=noise.scale, beta=setting.beta_of_answers)
         return HistogramOnlinePlan(

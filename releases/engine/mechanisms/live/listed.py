@@ -45,7 +45,7 @@ from releases.engine.mechanisms.base import (
     Mechanism,
     Option,
     Plan,
-    Request,
+    PlanRequest,
     Work,
     infeasible,
     mechanism,
@@ -54,8 +54,15 @@ from releases.engine.mechanisms.base import (
 )
 from releases.engine.mechanisms.live.noise import NoiseRules, NoiseSession, noise_rules
 from releases.engine.mechanisms.marginal_fit.common import TOO_NOISY
-from releases.engine.mechanisms.pmw.online import POPULATION, QUESTIONS, OnlinePlan, Opened, Setting
-from releases.engine.mechanisms.pmw.session import AnswerKind, AnswerPrice, Exchange, Session, SessionOver, Truth
+from releases.engine.mechanisms.pmw.online import POPULATION, QUESTIONS, OnlinePlan, Opened, SessionSetting
+from releases.engine.mechanisms.pmw.session import (
+    AnswerKind,
+    AnswerPrice,
+    Exchange,
+    SessionOver,
+    SessionUnderWay,
+    Truth,
+)
 from releases.engine.mechanisms.queries import AnswersPlan, NoisyQueriesPlan, described
 from releases.engine.mechanisms.residual_queries import ResidualQueriesPlan, answer_variances, lattice_slack
 from releases.engine.noise.randomness import Randomness
@@ -110,7 +117,7 @@ class ListedRules(NoiseRules):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Start:
+class ListPurchase:
     """What is bought when a session is opened. Public but for what `plan` measures.
 
     Attributes:
@@ -229,7 +236,7 @@ class ListedSession(NoiseSession):
     """
 
     rules: ListedRules
-    start: Start
+    start: ListPurchase
     estimates: NDArray[np.float64]
 
     @property
@@ -307,7 +314,7 @@ class ListedPlan(OnlinePlan):
     answers_at_start: ClassVar[bool] = True
     bought_as: ClassVar[str] = "<f8"
     rules: ListedRules
-    start: Start
+    start: ListPurchase
 
     def half_width_of(self, query: Count) -> float:
         bought = self._bought(query)
@@ -323,12 +330,12 @@ class ListedPlan(OnlinePlan):
         bought = self.start.width_of(query.simplified(self.schema.universe))
         return bought if bought is not None and bought <= self.rules.half_width else None
 
-    def _open(self, counts: Counts, total: int, total_half_width: float, rng: Randomness) -> Session:
+    def _open(self, counts: Counts, total: int, total_half_width: float, rng: Randomness) -> SessionUnderWay:
         plan = self.start.plan
         bought = np.concatenate(plan.released(plan.measured(counts, rng)))
         return self.resumed(Opened(total=total, total_half_width=total_half_width, bought=bought), [])
 
-    def resumed(self, stored: Opened, exchanges: list[Exchange]) -> Session:
+    def resumed(self, stored: Opened, exchanges: list[Exchange]) -> SessionUnderWay:
         assert stored.bought is not None
         return ListedSession(
             universe=self.schema.universe,
@@ -359,7 +366,7 @@ class ListedOnline(Mechanism):
     drops_impossible = True
     is_offered = False
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         universe = request.schema.universe
         if (refusal := too_many_cells(request, universe, bytes_each=24)) is not None:
             return refusal
@@ -369,12 +376,12 @@ class ListedOnline(Mechanism):
         return min(plans, key=lambda each: (each.rules.half_width, each.rules.listed_half_width), default=found[0])
 
 
-def _planned(request: Request, *, is_concentrated: bool) -> Plan:
+def _planned(request: PlanRequest, *, is_concentrated: bool) -> Plan:
     """The plan with all of a budget's epsilon, or with its rho."""
     workload, share = request.counts_asked, Fraction(request.options["start"], 100)
     if not workload.is_weighted:
         workload = replace(workload, families=tuple(map(unweighted, workload.families)))
-    setting = Setting.of(request, questions=request.options["questions"] or 1, is_concentrated=is_concentrated)
+    setting = SessionSetting.of(request, questions=request.options["questions"] or 1, is_concentrated=is_concentrated)
     left = Fraction(setting.beta_of_answers)
     budget: PrivacyBudget
     if is_concentrated:
@@ -390,7 +397,7 @@ def _planned(request: Request, *, is_concentrated: bool) -> Plan:
         return infeasible(request, bought.infeasible)
     assert isinstance(bought, NoisyQueriesPlan | ResidualQueriesPlan)
     assert bought.bound is not None
-    start = Start(plan=bought, beta=float(left * _SUMS))
+    start = ListPurchase(plan=bought, beta=float(left * _SUMS))
     setting = _what_is_left(setting, bought)
     if is_concentrated and setting.rho <= 0:
         return infeasible(request, TOO_NOISY)
@@ -448,7 +455,7 @@ def _largest(plan: Plan) -> float:
     return max(weight * width for weight, width in zip(plan.counts_asked.weights, plan.bound.half_widths, strict=True))
 
 
-def _what_is_left(setting: Setting, bought: AnswersPlan) -> Setting:
+def _what_is_left(setting: SessionSetting, bought: AnswersPlan) -> SessionSetting:
     """The setting of all later answers: what the list costs is gone."""
     prices = [accountant.forms(event) for event in bought.events]
     if setting.is_concentrated:

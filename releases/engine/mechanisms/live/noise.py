@@ -39,13 +39,13 @@ from releases.engine.mechanisms.base import (
     Mechanism,
     Option,
     Plan,
-    Request,
+    PlanRequest,
     Work,
     register,
     too_many_cells,
 )
-from releases.engine.mechanisms.pmw.online import POPULATION, QUESTIONS, OnlinePlan, Opened, Setting
-from releases.engine.mechanisms.pmw.session import AnswerKind, AnswerPrice, Exchange, Rules, Session, Truth
+from releases.engine.mechanisms.pmw.online import POPULATION, QUESTIONS, OnlinePlan, Opened, SessionSetting
+from releases.engine.mechanisms.pmw.session import AnswerKind, AnswerPrice, Exchange, Rules, SessionUnderWay, Truth
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts
 from releases.engine.workload.queries import Count
@@ -100,7 +100,7 @@ def parts_within(rules: NoiseRules, within: int) -> int | None:
 
 
 @dataclass(kw_only=True)
-class NoiseSession(Session):
+class NoiseSession(SessionUnderWay):
     """Every answer is measured."""
 
     rules: NoiseRules
@@ -157,10 +157,10 @@ class NoisePlan(OnlinePlan):
     def expected_error(self, query: Count) -> float:
         return self.rules.noise(self.rules.usual_parts).mean(count=1)
 
-    def _open(self, counts: Counts, total: int, total_half_width: float, rng: Randomness) -> Session:
+    def _open(self, counts: Counts, total: int, total_half_width: float, rng: Randomness) -> SessionUnderWay:
         return self.resumed(Opened(total=total, total_half_width=total_half_width), [])
 
-    def resumed(self, stored: Opened, exchanges: list[Exchange]) -> Session:
+    def resumed(self, stored: Opened, exchanges: list[Exchange]) -> SessionUnderWay:
         return NoiseSession(
             universe=self.schema.universe,
             rules=self.rules,
@@ -183,14 +183,14 @@ class NoiseOnline(Mechanism):
     drops_impossible = True
     is_offered = False
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         universe = request.schema.universe
         if (refusal := too_many_cells(request, universe, bytes_each=24)) is not None:
             return refusal
         workload = request.counts_asked
         questions = max(request.options["questions"] or 0, workload.size)
         ways = [False, True] if isinstance(request.budget, ApproxDP) else [False]
-        settings = [Setting.of(request, questions=questions, is_concentrated=each) for each in ways]
+        settings = [SessionSetting.of(request, questions=questions, is_concentrated=each) for each in ways]
         plans = [(setting, noise_rules(setting, beta=setting.beta_of_answers)) for setting in settings]
         setting, rules = min(plans, key=lambda each: each[1].half_width)
         event = (
@@ -224,7 +224,7 @@ class NoiseOnline(Mechanism):
 _FORMULA = r"\alpha = \min\left\{w : \Pr\left[|X| > w\right] \le 1 - (1 - \beta)^{1/k}\right\}"
 
 
-def noise_rules(setting: Setting, *, beta: float) -> NoiseRules:
+def noise_rules(setting: SessionSetting, *, beta: float) -> NoiseRules:
     """The rules of answers that have all of a setting's budget.
 
     Args:

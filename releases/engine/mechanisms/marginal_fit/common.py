@@ -22,24 +22,24 @@ from releases.engine.domain.schema import Schema
 from releases.engine.errors import Unpriceable
 from releases.engine.estimation.components import (
     MAX_CLIQUE_CELLS,
+    ConnectedAttributes,
     Joint,
     Names,
-    Part,
     answers,
     are_levels_joined,
     connected_parts,
     distribution,
     joined_by_levels,
 )
-from releases.engine.estimation.fit import Measurement, fit_cliques, fit_marginals, fitted_effects, measured_rows
+from releases.engine.estimation.fit import NoisyMarginal, fit_cliques, fit_marginals, fitted_effects, measured_rows
 from releases.engine.estimation.junction import junction_tree
 from releases.engine.estimation.marginals import Axes, marginal_tree
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.additive_noise import Noise
 from releases.engine.mechanisms.base import (
     Plan,
+    PlanRequest,
     Progress,
-    Request,
     infeasible,
     said_of_levels,
     too_many_cells,
@@ -84,7 +84,7 @@ _SHARE_OF_SCALING, _LEAST_RATIO = 0.2, 1e-12
 _MAX_ORDER = 5
 
 
-def usable_allowance(request: Request) -> Allowance | Plan:
+def usable_allowance(request: PlanRequest) -> Allowance | Plan:
     """What can be spent, or the refusal where it is next to nothing."""
     try:
         allowance = Allowance.of(request.budget)
@@ -93,7 +93,7 @@ def usable_allowance(request: Request) -> Allowance | Plan:
     return allowance if allowance.amount >= _MIN_TO_SPEND else infeasible(request, TOO_NOISY)
 
 
-def usable_parts(request: Request) -> tuple[Part, ...] | Plan:
+def usable_parts(request: PlanRequest) -> tuple[ConnectedAttributes, ...] | Plan:
     """The parts of the workload, or the refusal where one has too many cells to hold or there is nothing to spend."""
     allowance = usable_allowance(request)
     if isinstance(allowance, Plan):
@@ -103,7 +103,7 @@ def usable_parts(request: Request) -> tuple[Part, ...] | Plan:
     return too_many_cells(request, largest.universe, bytes_each=BYTES_EACH) or parts
 
 
-def usable_tables(request: Request) -> tuple[Part, ...] | Plan:
+def usable_tables(request: PlanRequest) -> tuple[ConnectedAttributes, ...] | Plan:
     """The parts of the workload, or the refusal where one can be held neither whole nor by the cliques of its junction
     tree, or there is nothing to spend."""
     allowance = usable_allowance(request)
@@ -116,7 +116,7 @@ def usable_tables(request: Request) -> tuple[Part, ...] | Plan:
     return parts
 
 
-def _too_large(part: Part) -> str:
+def _too_large(part: ConnectedAttributes) -> str:
     """Why a part cannot be fitted, and what would make it fit."""
     names, shape = part.universe.names, part.universe.shape
     if len(names) > MOST_AXES:
@@ -143,7 +143,7 @@ def split_total(allowance: Allowance, schema: Schema) -> tuple[Noise | None, All
     return noise, allowance.share(1 - TOTAL_SHARE)
 
 
-def refused_noise(request: Request, noises: Sequence[Noise]) -> Plan | None:
+def refused_noise(request: PlanRequest, noises: Sequence[Noise]) -> Plan | None:
     """The refusal where noise would not fit 64 bits."""
     if all(0 < noise.variance < float(LARGEST_SCALE) ** 2 for noise in noises):
         return None
@@ -162,7 +162,7 @@ class FittedTablesPlan(Plan):
 
     certificate: Certificate
     total_noise: Noise | None
-    parts: tuple[Part, ...] = field(repr=False)
+    parts: tuple[ConnectedAttributes, ...] = field(repr=False)
 
     def _histograms(self, counts: Counts) -> list[NDArray[np.int64]]:
         return [part.histogram(counts) for part in self.parts]
@@ -173,12 +173,12 @@ class FittedTablesPlan(Plan):
         return max(1, true_total + int(self.total_noise.draw(1, rng)[0]))
 
     @cached_property
-    def fitted_parts(self) -> tuple[Part, ...]:
+    def fitted_parts(self) -> tuple[ConnectedAttributes, ...]:
         """The parts, those joined that share a hierarchy."""
         return joined_by_levels(self.counts_asked.universe, self.parts)
 
     def _fitted(
-        self, measured: Sequence[Sequence[Measurement]], total: int, progress: Callable[[float], None]
+        self, measured: Sequence[Sequence[NoisyMarginal]], total: int, progress: Callable[[float], None]
     ) -> tuple[list[Joint], float]:
         """The expected counts of each of the fitted parts, from its noisy tables, all to one number of rows; and that
         number.
@@ -189,7 +189,7 @@ class FittedTablesPlan(Plan):
         variance = None if self.total_noise is None else self.total_noise.variance
         rows = measured_rows([each for tables in measured for each in tables], float(total), variance)
         home = {name: place for place, part in enumerate(self.fitted_parts) for name in part.universe.names}
-        regrouped: list[list[Measurement]] = [[] for _ in self.fitted_parts]
+        regrouped: list[list[NoisyMarginal]] = [[] for _ in self.fitted_parts]
         for part, tables in zip(self.parts, measured, strict=True):
             place = home[part.universe.names[0]]
             axes = self.fitted_parts[place].universe.axes(part.universe.names)
@@ -225,8 +225,8 @@ class FittedTablesPlan(Plan):
 
 
 def fit_parts(
-    parts: Sequence[Part],
-    measured: Sequence[Sequence[Measurement]],
+    parts: Sequence[ConnectedAttributes],
+    measured: Sequence[Sequence[NoisyMarginal]],
     rows: float,
     progress: Callable[[float], None],
 ) -> list[Joint]:
@@ -246,7 +246,7 @@ def fit_parts(
     return weights
 
 
-def _possible(part: Part, weights: NDArray[np.float64], rows: float) -> NDArray[np.float64]:
+def _possible(part: ConnectedAttributes, weights: NDArray[np.float64], rows: float) -> NDArray[np.float64]:
     """Expected counts of possible cells alone, all to the same number of rows.
 
     A fit knows what hierarchies leave, and not what is declared impossible. There the fitted tables are kept as far as
@@ -275,7 +275,7 @@ def _possible(part: Part, weights: NDArray[np.float64], rows: float) -> NDArray[
 
 
 def _fitted(
-    part: Part, tables: Sequence[Measurement], rows: float, progress: Callable[[float], None]
+    part: ConnectedAttributes, tables: Sequence[NoisyMarginal], rows: float, progress: Callable[[float], None]
 ) -> NDArray[np.float64]:
     """The expected counts over a part: even ones where nothing was measured, the cells themselves where all of them
     were and almost none has noise, else fitted ones; even ones again where no finite ones fit."""
@@ -300,7 +300,7 @@ def _fitted(
 
 
 def _fitted_cliques(
-    part: Part, tables: Sequence[Measurement], rows: float, progress: Callable[[float], None]
+    part: ConnectedAttributes, tables: Sequence[NoisyMarginal], rows: float, progress: Callable[[float], None]
 ) -> tuple[NDArray[np.float64], ...]:
     """The same over the cliques of a part that is not held whole."""
     shape = part.universe.shape
@@ -320,7 +320,7 @@ def _fitted_cliques(
     return tuple(np.full(each, rows / prod(each)) for each in lengths)
 
 
-def _order(part: Part) -> int:
+def _order(part: ConnectedAttributes) -> int:
     return min(_MAX_ORDER, max(3, *map(len, part.sets)))
 
 
@@ -351,12 +351,12 @@ def most_passes(cells: int) -> int:
     return max(_FEWEST_PASSES, min(_MAX_PASSES, int(_MAX_CELL_PASSES / cells)))
 
 
-def fit_seconds(parts: Sequence[Part]) -> float:
+def fit_seconds(parts: Sequence[ConnectedAttributes]) -> float:
     """What fitting usually takes; the marginals' own cells are worked on in every pass as well."""
     return sum(map(_seconds, parts))
 
 
-def _seconds(part: Part) -> float:
+def _seconds(part: ConnectedAttributes) -> float:
     if part.cliques:
         return min(_USUAL_PASSES, _clique_passes(part)) * _pass_over_cliques(part)
     cells = part.fitted_cells + 4 * part.tree.cells
@@ -364,12 +364,12 @@ def _seconds(part: Part) -> float:
     return (_DEFAULT_SHARE * most_passes(cells) + scaling) * (cells * _SECONDS_EACH + 1e-4)
 
 
-def _clique_passes(part: Part) -> int:
+def _clique_passes(part: ConnectedAttributes) -> int:
     """As many as a joint table may take that takes as long a pass."""
     return most_passes(int(_pass_over_cliques(part) / _SECONDS_EACH))
 
 
-def _pass_over_cliques(part: Part) -> float:
+def _pass_over_cliques(part: ConnectedAttributes) -> float:
     """Seconds of one pass, from its counted work."""
     shape, effects = part.universe.shape, fitted_effects(part.sets, _order(part))
     cells = [prod(shape[axis] for axis in axes) for axes in effects]
@@ -383,7 +383,7 @@ def _pass_over_cliques(part: Part) -> float:
     )
 
 
-def fit_bytes(part: Part) -> int:
+def fit_bytes(part: ConnectedAttributes) -> int:
     """What fitting a part holds at most."""
     if not part.cliques:
         return part.cells * BYTES_EACH
@@ -393,7 +393,7 @@ def fit_bytes(part: Part) -> int:
 
 
 def expected_bound(
-    request: Request, widths: Sequence[float], certificate: Certificate, *, formula: str, source: str
+    request: PlanRequest, widths: Sequence[float], certificate: Certificate, *, formula: str, source: str
 ) -> Bound:
     """What the certificate is expected to say where the fit errs no more than `widths`: its noise may add its tail."""
     return Bound(
@@ -406,7 +406,7 @@ def expected_bound(
 
 
 def deviations_of_families(
-    workload: Workload, parts: Sequence[Part], deviations: Sequence[Mapping[Axes, float]], *, beta: float
+    workload: Workload, parts: Sequence[ConnectedAttributes], deviations: Sequence[Mapping[Axes, float]], *, beta: float
 ) -> list[float]:
     """For each family the tail, all at once with 1 - beta, of normal errors with the given deviation in each cell.
 
@@ -417,7 +417,9 @@ def deviations_of_families(
     return [quantile * _deviation(family, parts, deviations) for family in workload.families]
 
 
-def _deviation(family: Family, parts: Sequence[Part], deviations: Sequence[Mapping[Axes, float]]) -> float:
+def _deviation(
+    family: Family, parts: Sequence[ConnectedAttributes], deviations: Sequence[Mapping[Axes, float]]
+) -> float:
     """Of the family's answer that sums most cells, from the covering marginal that gives the least."""
     names = set(family.attributes)
     position = next(i for i, part in enumerate(parts) if names <= set(part.universe.names))
@@ -430,7 +432,7 @@ def _deviation(family: Family, parts: Sequence[Part], deviations: Sequence[Mappi
     )
 
 
-def names_of(part: Part, axes: Axes) -> Names:
+def names_of(part: ConnectedAttributes, axes: Axes) -> Names:
     return tuple(part.universe.names[axis] for axis in axes)
 
 

@@ -26,12 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.domain.privacy import PureDP
-from releases.engine.estimation.components import Names, Part, counted, joined_by_levels
-from releases.engine.estimation.fit import Measurement
+from releases.engine.estimation.components import ConnectedAttributes, Names, counted, joined_by_levels
+from releases.engine.estimation.fit import NoisyMarginal
 from releases.engine.estimation.marginals import Axes, marginal_tree
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.additive_noise import Noise
-from releases.engine.mechanisms.base import ROWS, Consistency, Mechanism, Plan, Progress, Request, Work, register
+from releases.engine.mechanisms.base import ROWS, Consistency, Mechanism, Plan, PlanRequest, Progress, Work, register
 from releases.engine.mechanisms.budget_split import Allowance
 from releases.engine.mechanisms.error_certificate import MEASURE, Certificate
 from releases.engine.mechanisms.histogram import histogram_sensitivity
@@ -67,7 +67,7 @@ FORMULA = r"\alpha \approx \max_q \sigma_q \sqrt{2 \ln\tfrac{2k}{\beta}} + 2t"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Table:
+class MeasuredTable:
     """A marginal to measure.
 
     Attributes:
@@ -96,7 +96,7 @@ class MarginalFit(Mechanism):
     consistency = Consistency.ONE_TABLE
     drops_impossible = True
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         parts = usable_tables(request)
         if isinstance(parts, Plan):
             return parts
@@ -124,7 +124,7 @@ class MarginalFit(Mechanism):
         )
 
 
-def _cheapest(request: Request, parts: Sequence[Part]) -> tuple[Allowance, list[tuple[Share, ...]]]:
+def _cheapest(request: PlanRequest, parts: Sequence[ConnectedAttributes]) -> tuple[Allowance, list[tuple[Share, ...]]]:
     """The budget in the currency of the noise that leaves less on the marginals, and each part's design for it."""
     shapes = [(part.universe.shape, part.largest) for part in parts]
     within = [tuple(clique.axes for clique in part.cliques) for part in parts]
@@ -153,7 +153,7 @@ def _laplace_design(
     return laplace_design(shape, wanted, epsilon=epsilon, most_cells=max(_MAX_TABLE_CELLS, largest), within=within)
 
 
-def _deviations(parts: Sequence[Part], tables: Sequence[Table]) -> list[dict[Axes, float]]:
+def _deviations(parts: Sequence[ConnectedAttributes], tables: Sequence[MeasuredTable]) -> list[dict[Axes, float]]:
     """Of one cell of each wanted marginal, were it estimated without prior from the tables alone."""
     return [
         cell_deviations(
@@ -166,8 +166,11 @@ def _deviations(parts: Sequence[Part], tables: Sequence[Table]) -> list[dict[Axe
 
 
 def _tables(
-    parts: Sequence[Part], designs: Sequence[tuple[Share, ...]], allowance: Allowance, sensitivity: Sensitivity
-) -> tuple[Table, ...]:
+    parts: Sequence[ConnectedAttributes],
+    designs: Sequence[tuple[Share, ...]],
+    allowance: Allowance,
+    sensitivity: Sensitivity,
+) -> tuple[MeasuredTable, ...]:
     """All tables with their noise; parts share the budget by the roots of their wanted marginals' cells."""
     roots = [sum(sqrt(prod(part.universe.shape[axis] for axis in axes)) for axes in part.largest) for part in parts]
     listed = [
@@ -177,13 +180,16 @@ def _tables(
     ]
     amounts = allowance.shares([share for _, _, share in listed])
     return tuple(
-        Table(part=position, axes=axes, noise=amount.noise(sensitivity))
+        MeasuredTable(part=position, axes=axes, noise=amount.noise(sensitivity))
         for (position, axes, _), amount in zip(listed, amounts, strict=True)
     )
 
 
 def _parameters(
-    parts: Sequence[Part], tables: Sequence[Table], allowance: Allowance, certificate: Certificate
+    parts: Sequence[ConnectedAttributes],
+    tables: Sequence[MeasuredTable],
+    allowance: Allowance,
+    certificate: Certificate,
 ) -> dict[str, str]:
     deviations = sorted(sqrt(table.noise.variance) for table in tables)
     return {
@@ -197,12 +203,12 @@ def _parameters(
     }
 
 
-def _cliques_in_words(parts: Sequence[Part]) -> str:
+def _cliques_in_words(parts: Sequence[ConnectedAttributes]) -> str:
     cliques = [clique for part in parts for clique in part.cliques]
     return f"{len(cliques):,}, of at most {max(len(each.axes) for each in cliques)} columns, joined by what they share"
 
 
-def _work(parts: Sequence[Part]) -> Work:
+def _work(parts: Sequence[ConnectedAttributes]) -> Work:
     held = sum(map(fit_bytes, parts))
     return Work(cells=sum(part.cells for part in parts), seconds=0.5 + fit_seconds(parts), bytes=held + (64 << 20))
 
@@ -215,7 +221,7 @@ class MarginalFitPlan(FittedTablesPlan):
         tables: to measure, in this order.
     """
 
-    tables: tuple[Table, ...] = field(repr=False)
+    tables: tuple[MeasuredTable, ...] = field(repr=False)
 
     @property
     def is_on_cliques(self) -> bool:
@@ -254,10 +260,10 @@ class MarginalFitPlan(FittedTablesPlan):
         weights, rows = self._fitted(measured, total, within(progress, "Fitting", 0.2, 0.95))
         return self._certified(weights, rows, exact, rng, {})
 
-    def _measure(self, position: int, exact: Sequence[NDArray[np.int64]], rng: Randomness) -> list[Measurement]:
+    def _measure(self, position: int, exact: Sequence[NDArray[np.int64]], rng: Randomness) -> list[NoisyMarginal]:
         mine = [table for table in self.tables if table.part == position]
         return [
-            Measurement(
+            NoisyMarginal(
                 axes=table.axes,
                 table=(values + table.noise.draw(values.shape, rng)).astype(np.float64),
                 variance=table.noise.variance,
@@ -267,7 +273,7 @@ class MarginalFitPlan(FittedTablesPlan):
         ]
 
 
-def _counted(part: Part, counts: Counts, sets: Sequence[Axes]) -> list[NDArray[np.int64]]:
+def _counted(part: ConnectedAttributes, counts: Counts, sets: Sequence[Axes]) -> list[NDArray[np.int64]]:
     """The exact marginals over `sets`: from the joint table, where it can be held."""
     once = tuple(dict.fromkeys(sets))
     if part.is_whole:

@@ -37,8 +37,8 @@ from releases.engine.accounting.events import Event, ExponentialMechanismEvent, 
 from releases.engine.bounds.theory import LARGEST_CELLS, LARGEST_QUERIES, Numbers, Way, alpha, theorem_of_weights
 from releases.engine.domain.population import Population
 from releases.engine.domain.privacy import NeighbouringRelation, PureDP, decimal_text
-from releases.engine.estimation.components import Part, answers, joined_by_levels
-from releases.engine.estimation.fit import Measurement
+from releases.engine.estimation.components import ConnectedAttributes, answers, joined_by_levels
+from releases.engine.estimation.fit import NoisyMarginal
 from releases.engine.estimation.marginals import MarginalTree, marginal_tree
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.additive_noise import LaplaceNoise, Noise
@@ -48,8 +48,8 @@ from releases.engine.mechanisms.base import (
     Mechanism,
     Option,
     Plan,
+    PlanRequest,
     Progress,
-    Request,
     Work,
     register,
 )
@@ -138,7 +138,7 @@ class PrivateMultiplicativeWeights(Mechanism):
     consistency = Consistency.ONE_TABLE
     drops_impossible = True
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         parts = usable_parts(request)
         if isinstance(parts, Plan):
             return parts
@@ -179,7 +179,7 @@ class PrivateMultiplicativeWeights(Mechanism):
         )
 
 
-def _how_many(request: Request, cells: Sequence[int]) -> int:
+def _how_many(request: PlanRequest, cells: Sequence[int]) -> int:
     """The number of rounds asked for, else one that suits the tables and epsilon; never more than there are tables."""
     asked = request.options["rounds"]
     if asked is None:
@@ -200,7 +200,11 @@ def _rounds(allowance: Allowance, moved: Sensitivity, number: int) -> Rounds:
 
 
 def _parameters(
-    parts: Sequence[Part], rounds: Rounds, allowance: Allowance, certificate: Certificate, candidates: int
+    parts: Sequence[ConnectedAttributes],
+    rounds: Rounds,
+    allowance: Allowance,
+    certificate: Certificate,
+    candidates: int,
 ) -> dict[str, str]:
     return {
         "rounds": _rounds_in_words(rounds.number, candidates),
@@ -225,7 +229,7 @@ def _rounds_in_words(rounds: int, tables: int) -> str:
     return f"{rounds:,} of {tables:,} tables"
 
 
-def _proved(request: Request) -> str:
+def _proved(request: PlanRequest) -> str:
     """What is proved of the average of iterates that measure a query a round; of another release than this one."""
     workload, rows = request.counts_asked, request.options["population"]
     # Here the relation says whether the number of rows is public: that of people may be where that of rows is not.
@@ -246,7 +250,7 @@ def _proved(request: Request) -> str:
     return f"within {ceil(finite):,} of {rows:,} assumed {request.schema.counted.many}{theorem}"
 
 
-def _work(parts: Sequence[Part], fitted: Sequence[Part], rounds: Rounds) -> Work:
+def _work(parts: Sequence[ConnectedAttributes], fitted: Sequence[ConnectedAttributes], rounds: Rounds) -> Work:
     cells = sum(part.universe.size for part in parts)
     updates = _CYCLES * rounds.number * (rounds.number + 1) / 2
     seconds = 0.5 + fit_seconds(fitted) + updates * cells * _SECONDS_EACH_UPDATE
@@ -269,7 +273,7 @@ class PMWPlan(FittedTablesPlan):
         histograms = self._histograms(counts)
         exact = answers(self.counts_asked, self.parts, histograms)
         total = self._total(int(histograms[0].sum()), rng)
-        known = [Known(part, total, sqrt(self.rounds.table.variance)) for part in self.parts]
+        known = [KnownPart(part, total, sqrt(self.rounds.table.variance)) for part in self.parts]
         truths = [each.tree.tables(each.tree.answer_vector(one)) for each, one in zip(known, histograms, strict=True)]
         del histograms
         chosen = []
@@ -285,7 +289,7 @@ class PMWPlan(FittedTablesPlan):
         return self._certified(weights, rows, exact, rng, {"tables chosen, in order": chosen})
 
     def _choose(
-        self, known: Sequence[Known], truths: Sequence[Sequence[NDArray[np.int64]]], rng: Randomness
+        self, known: Sequence[KnownPart], truths: Sequence[Sequence[NDArray[np.int64]]], rng: Randomness
     ) -> tuple[int, int]:
         """The part and table of an unmeasured marginal that is answered badly, by the exponential mechanism."""
         places = [
@@ -312,7 +316,7 @@ class PMWPlan(FittedTablesPlan):
         return isinstance(self.rounds.table, LaplaceNoise)
 
 
-class Known:
+class KnownPart:
     """What is known of one part so far: its noisy tables, and a distribution made of them by multiplicative weights.
 
     Args:
@@ -321,7 +325,7 @@ class Known:
         spread: standard deviation of the noise.
     """
 
-    def __init__(self, part: Part, rows: int, spread: float) -> None:
+    def __init__(self, part: ConnectedAttributes, rows: int, spread: float) -> None:
         self.tree: MarginalTree = marginal_tree(part.universe.shape, part.largest)
         self.rows, self.spread = rows, spread
         self.weights = only_possible(part.universe, np.full(part.universe.shape, rows / part.universe.size))
@@ -349,10 +353,10 @@ class Known:
         self.weights *= back
         self._answers = scaled.answers * back
 
-    def measurements(self, variance: float, population: Population) -> list[Measurement]:
+    def measurements(self, variance: float, population: Population) -> list[NoisyMarginal]:
         """Everything measured."""
         return [
-            Measurement(
+            NoisyMarginal(
                 axes=self.tree.sets[table], table=noisy.astype(np.float64), variance=variance, population=population
             )
             for table, noisy in self.measured.items()

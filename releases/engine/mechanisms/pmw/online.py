@@ -1,7 +1,7 @@
 """Private multiplicative weights for questions that arrive one at a time (Hardt and Rothblum 2010).
 
-Plans a `Session` (``engine/mechanisms/pmw/session.py``): c paid updates reserved up front, k questions in all. Run on
-a workload, it asks every answer of it in order, as an analyst would.
+Plans a `SessionUnderWay` (``engine/mechanisms/pmw/session.py``): c paid updates reserved up front, k questions in all.
+Run on a workload, it asks every answer of it in order, as an analyst would.
 
 **Privacy.** Neighbours change a count by Δ = 1 (a person's rows: by as many) and nothing else the session compares, for
 the estimate it is compared with is public. The session is therefore: one noisy total (free where the total is public),
@@ -50,8 +50,8 @@ from releases.engine.mechanisms.base import (
     Mechanism,
     Option,
     Plan,
+    PlanRequest,
     Progress,
-    Request,
     Work,
     register,
     too_many_cells,
@@ -60,8 +60,8 @@ from releases.engine.mechanisms.pmw.session import (
     AnswerKind,
     Exchange,
     Rules,
-    Session,
     SessionOver,
+    SessionUnderWay,
     UpdateRules,
     UpdateSession,
     draw_threshold,
@@ -116,13 +116,13 @@ class PrivateMultiplicativeWeightsOnline(Mechanism):
     consistency: ClassVar[Consistency | None] = Consistency.PAID_NOISE
     drops_impossible = True
 
-    def _plan(self, request: Request) -> Plan:
+    def _plan(self, request: PlanRequest) -> Plan:
         universe = request.schema.universe
         if (refusal := too_many_cells(request, universe, bytes_each=24)) is not None:
             return refusal
         workload = request.counts_asked
         questions = max(request.options["questions"] or 0, workload.size)
-        setting = Setting.of(request, questions=questions, is_concentrated=isinstance(request.budget, ApproxDP))
+        setting = SessionSetting.of(request, questions=questions, is_concentrated=isinstance(request.budget, ApproxDP))
         # More updates than questions can never be used.
         reserved = request.options["updates"]
         candidates = [min(reserved, questions)] if reserved else _numbers_of_updates(questions)
@@ -165,7 +165,7 @@ class Opened:
     """What a session has from the data when it is opened, and is stored with it.
 
     Attributes:
-        total, total_half_width, noisy_threshold: see `Session`.
+        total, total_half_width, noisy_threshold: see `SessionUnderWay`.
         bought: of a session that buys something then: the noisy cells of its histogram, or the answers to its list, one
             after the other; else None.
     """
@@ -194,7 +194,7 @@ class OnlinePlan(Plan):
     rules: Rules
     total_noise: LaplaceNoise | None
 
-    def open(self, counts: Counts, *, rng: Randomness) -> Session:
+    def open(self, counts: Counts, *, rng: Randomness) -> SessionUnderWay:
         """Open the session on data: its charge has been made."""
         exact = int(counts.marginal(self.schema.universe.names[:1]).sum())
         total, width = exact, 0.0
@@ -213,10 +213,10 @@ class OnlinePlan(Plan):
         return None
 
     @abstractmethod
-    def _open(self, counts: Counts, total: int, total_half_width: float, rng: Randomness) -> Session: ...
+    def _open(self, counts: Counts, total: int, total_half_width: float, rng: Randomness) -> SessionUnderWay: ...
 
     @abstractmethod
-    def resumed(self, stored: Opened, exchanges: list[Exchange]) -> Session:
+    def resumed(self, stored: Opened, exchanges: list[Exchange]) -> SessionUnderWay:
         """The session as its transcript leaves it."""
 
     def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
@@ -249,7 +249,7 @@ class OnlinePlan(Plan):
             },
         )
 
-    def _one(self, session: Session, query: Count, truth: ExactCounts, rng: Randomness) -> tuple[int, float]:
+    def _one(self, session: SessionUnderWay, query: Count, truth: ExactCounts, rng: Randomness) -> tuple[int, float]:
         """An answer and its half width; when the session is over the public estimate, known to within the total."""
         try:
             exchange = session.ask(query, truth, rng=rng)
@@ -265,11 +265,11 @@ class UpdatePlan(OnlinePlan):
 
     rules: UpdateRules
 
-    def _open(self, counts: Counts, total: int, total_half_width: float, rng: Randomness) -> Session:
+    def _open(self, counts: Counts, total: int, total_half_width: float, rng: Randomness) -> SessionUnderWay:
         opened = Opened(total=total, total_half_width=total_half_width, noisy_threshold=draw_threshold(self.rules, rng))
         return self.resumed(opened, [])
 
-    def resumed(self, stored: Opened, exchanges: list[Exchange]) -> Session:
+    def resumed(self, stored: Opened, exchanges: list[Exchange]) -> SessionUnderWay:
         return UpdateSession(
             universe=self.schema.universe,
             rules=self.rules,
@@ -312,7 +312,7 @@ def total_half_width(noise: LaplaceNoise, beta: Fraction) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class SessionSetting:
     """What every session is planned from, with the budget that the number of rows has left."""
 
     cells: int
@@ -326,7 +326,7 @@ class Setting:
     rho: Fraction
 
     @staticmethod
-    def of(request: Request, *, questions: int, is_concentrated: bool) -> Setting:
+    def of(request: PlanRequest, *, questions: int, is_concentrated: bool) -> SessionSetting:
         """
         Args:
             is_concentrated: whether it is the budget's rho that is spent; else its epsilon, with no delta.
@@ -342,7 +342,7 @@ class Setting:
                 # In rho the total costs little: give it a share of epsilon whose rho is one part in fifty.
                 noise = LaplaceNoise(epsilon=_epsilon_of_share(rho * _TOTAL_SHARE), l1_sensitivity=rows)
                 rho -= rho_of_pure(epsilon=noise.epsilon)
-        return Setting(
+        return SessionSetting(
             cells=request.schema.universe.size,
             questions=questions,
             expected_rows=request.options["population"],
@@ -386,14 +386,14 @@ class _Priced:
         return self.rules.half_width
 
 
-def _priced(setting: Setting, updates: int) -> _Priced:
+def _priced(setting: SessionSetting, updates: int) -> _Priced:
     """The rules and events of a session with so many updates: the better of the shares tried for paid answers."""
     shares = (Fraction(1, 20), Fraction(1, 10), Fraction(1, 5), Fraction(1, 3))
     make = _concentrated if isinstance(setting.budget, ApproxDP) else _pure
     return min((make(setting, updates, share) for share in shares), key=lambda each: each.half_width)
 
 
-def _pure(setting: Setting, updates: int, answers_share: Fraction) -> _Priced:
+def _pure(setting: SessionSetting, updates: int, answers_share: Fraction) -> _Priced:
     """One sparse vector with c answers, the split of Lyu, Su and Li: ε2/ε1 = (2c)^(2/3)."""
     epsilon = setting.epsilon
     for_answers = epsilon * answers_share
@@ -416,7 +416,7 @@ def _pure(setting: Setting, updates: int, answers_share: Fraction) -> _Priced:
     return _Priced(rules=rules, events=setting.with_total(event))
 
 
-def _concentrated(setting: Setting, updates: int, answers_share: Fraction) -> _Priced:
+def _concentrated(setting: SessionSetting, updates: int, answers_share: Fraction) -> _Priced:
     """c times AboveThreshold, its threshold drawn again each time, and c Gaussian counts."""
     each = setting.rho / updates
     epsilon = _epsilon_of_share(each * (1 - answers_share))
@@ -447,7 +447,7 @@ def _concentrated(setting: Setting, updates: int, answers_share: Fraction) -> _P
 
 
 def _rules(
-    setting: Setting,
+    setting: SessionSetting,
     updates: int,
     *,
     threshold_scale: Fraction,

@@ -171,7 +171,7 @@ class UpdateRules(Rules):
 
 
 @dataclass(kw_only=True)
-class Session(ABC):
+class SessionUnderWay(ABC):
     """A session under way. Made by its plan, or again from its transcript.
 
     Attributes:
@@ -383,7 +383,7 @@ class Session(ABC):
 
 
 @dataclass(kw_only=True)
-class UpdateSession(Session):
+class UpdateSession(SessionUnderWay):
     """Private multiplicative weights: answers from the public state, which each paid answer improves."""
 
     rules: UpdateRules

@@ -19,7 +19,7 @@ from releases.engine.tables.facts import FileFacts, UnreadableTable
 from releases.engine.tables.files.encoding import check_bytes
 from releases.engine.tables.files.header import has_values, named_columns, numbered_names
 from releases.engine.tables.files.limits import TableLimits, refuse_above
-from releases.engine.tables.files.progress import READ, Report
+from releases.engine.tables.files.progress import READ, FileProgress
 from releases.engine.tables.files.sql import identifier, literal
 from releases.engine.tables.files.written import write
 
@@ -123,7 +123,7 @@ def store_text(
     connection: duckdb.DuckDBPyConnection,
     source: Path,
     facts: FileFacts,
-    report: Report,
+    report: FileProgress,
     limits: TableLimits,
     *,
     below: Path,
@@ -169,7 +169,7 @@ def store_text(
 
 
 def _first_with_values(
-    connection: duckdb.DuckDBPyConnection, table: str, gaps: list[str], header: RowOfNames, report: Report
+    connection: duckdb.DuckDBPyConnection, table: str, gaps: list[str], header: RowOfNames, report: FileProgress
 ) -> int | None:
     """The number of the first column without a name that has values."""
     cases = " ".join(f"WHEN {identifier(name)} IS NOT NULL THEN {name}" for name in gaps)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from releases.engine.tables.files.progress import FINGERPRINT, Report
+from releases.engine.tables.files.progress import FINGERPRINT, FileProgress
 from releases.engine.tables.files.sql import identifier, literal
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _ROWS_AT_A_TIME = 2048
 
 
 def digest_of(
-    connection: duckdb.DuckDBPyConnection, path: Path, columns: Sequence[str], key: bytes, report: Report
+    connection: duckdb.DuckDBPyConnection, path: Path, columns: Sequence[str], key: bytes, report: FileProgress
 ) -> str:
     """A keyed fingerprint of the multiset of rows of a stored table, blind to the order of rows and columns.
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from releases.engine.tables.facts import ENCODINGS, FileFacts, UnreadableTable
-from releases.engine.tables.files.progress import CHECK, Report
+from releases.engine.tables.files.progress import CHECK, FileProgress
 
 _CHUNK = 1 << 20
 #: How a text begins that says its encoding.
@@ -53,7 +53,7 @@ def _not_in(encoding: str, line: int) -> UnreadableTable:
     )
 
 
-def check_bytes(source: Path, *, most: int | None = None, report: Report | None = None) -> None:
+def check_bytes(source: Path, *, most: int | None = None, report: FileProgress | None = None) -> None:
     """Refuse NUL bytes and anything that is not UTF-8, naming the line; in the first `most` bytes only, if given."""
     decoder, read, size = codecs.getincrementaldecoder("utf-8")(), 0, source.stat().st_size
     with source.open("rb") as file:

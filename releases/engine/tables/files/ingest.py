@@ -24,7 +24,7 @@ from releases.engine.tables.files.foreign import check_sheet, to_parquet
 from releases.engine.tables.files.kinds import PARQUET, TEXT, WORKBOOK, taken_out
 from releases.engine.tables.files.limits import USUAL, TableLimits
 from releases.engine.tables.files.parquet import parquet_columns, store_parquet
-from releases.engine.tables.files.progress import CSV_SECONDS, PARQUET_SECONDS, Progress, Report
+from releases.engine.tables.files.progress import CSV_SECONDS, PARQUET_SECONDS, FileProgress, Progress
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class Ingested:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Start:
+class FileStart:
     """What the start of a file shows.
 
     Attributes:
@@ -64,7 +64,7 @@ class Start:
 
 def check_start(
     source: Path, *, facts: FileFacts | None = None, limits: TableLimits = USUAL, database: Limits | None = None
-) -> Start:
+) -> FileStart:
     """Look at what tells the commonest mistakes at once: the first bytes, the header, a Parquet file's directory.
 
     Args:
@@ -91,7 +91,7 @@ def check_start(
                 parquet_columns(connection, path, limits)
             finally:
                 connection.close()
-    return Start(kind=kind, facts=facts)
+    return FileStart(kind=kind, facts=facts)
 
 
 def ingest(
@@ -127,7 +127,7 @@ def ingest(
             facts, codebook = to_parquet(kind, path, target, facts, most=limits.unfolded)
             path = target
         seconds = CSV_SECONDS if kind == TEXT else PARQUET_SECONDS
-        report = Report(progress, size=source.stat().st_size, seconds=seconds)
+        report = FileProgress(progress, size=source.stat().st_size, seconds=seconds)
         below, partial = folder / "below-other-rows", destination.with_suffix(".partial")
         connection = connect(paths=[path, below, partial], limits=database, options=_OPTIONS)
         try:

@@ -11,7 +11,7 @@ import duckdb
 from releases.engine.tables.facts import FileFacts, UnreadableTable
 from releases.engine.tables.files.header import checked_names
 from releases.engine.tables.files.limits import TableLimits, refuse_above, refuse_unfolding
-from releases.engine.tables.files.progress import READ, STORE, Report
+from releases.engine.tables.files.progress import READ, STORE, FileProgress
 from releases.engine.tables.files.sql import identifier, literal
 from releases.engine.tables.files.written import write
 
@@ -61,7 +61,7 @@ def store_parquet(
     connection: duckdb.DuckDBPyConnection,
     source: Path,
     facts: FileFacts,
-    report: Report,
+    report: FileProgress,
     limits: TableLimits,
     *,
     sent: Path,

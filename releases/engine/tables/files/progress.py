@@ -46,7 +46,7 @@ def _share_after(times_foretold: float) -> float:
     return 1 - (1 - _SURE_BY_TIME) * exp(_SURE_BY_TIME - times_foretold)
 
 
-class Report:
+class FileProgress:
     """Tells how far it is: by bytes where we read them, by the time a step was measured to take where DuckDB does."""
 
     def __init__(self, progress: Progress | None, *, size: int, seconds: Mapping[str, float]) -> None:

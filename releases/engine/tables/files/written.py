@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from releases.engine.tables.facts import FileFacts
-from releases.engine.tables.files.progress import Report
+from releases.engine.tables.files.progress import FileProgress
 from releases.engine.tables.files.sql import literal
 from releases.engine.tables.stored import kept
 
@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
 
 def write(
-    connection: duckdb.DuckDBPyConnection, query: str, target: Path, facts: FileFacts, report: Report, *, step: str
+    connection: duckdb.DuckDBPyConnection,
+    query: str,
+    target: Path,
+    facts: FileFacts,
+    report: FileProgress,
+    *,
+    step: str,
 ) -> int:
     """Write what a query finds; returns how many rows there are.
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sqlglot import exp, parse_one
 
 from releases.engine.tables.connection import refuse_unless_confined
-from releases.engine.tables.databases import MOST_TABLES, SECONDS, Column, Database, names_role_and_database
+from releases.engine.tables.databases import MOST_TABLES, SECONDS, CatalogueColumn, Database, names_role_and_database
 from releases.engine.tables.dialects import CELL, Dialect, as_double, column, epoch, number_of_rows, step, whole
 from releases.engine.tables.number import PLAIN
 from releases.engine.tables.places import Secret, Snapshot
@@ -248,10 +248,10 @@ def _names(connection: Connection) -> list[str]:
     return [str(name) for (name,) in _rows(connection, _TABLES, MOST_TABLES)]
 
 
-def _columns(connection: Connection, table: str) -> dict[str, Column]:
+def _columns(connection: Connection, table: str) -> dict[str, CatalogueColumn]:
     found = _rows(connection, _COLUMNS, table)
     return {
-        str(name): Column(type=str(written), comment=str(said), values=())
+        str(name): CatalogueColumn(type=str(written), comment=str(said), values=())
         for name, kind, written, encoding, said in found
         if kind in _SINGLE or encoding in _ENCODINGS
     }

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.connection import refuse_unless_confined
-from releases.engine.tables.databases import MOST_TABLES, SECONDS, Column, Database, names_role_and_database
+from releases.engine.tables.databases import MOST_TABLES, SECONDS, CatalogueColumn, Database, names_role_and_database
 from releases.engine.tables.dialects import PostgreSQL
 from releases.engine.tables.number import PLAIN
 from releases.engine.tables.places import Secret, Snapshot
@@ -155,10 +155,10 @@ def _names(connection: Connection[Any]) -> list[str]:
     return [str(name) for (name,) in connection.execute(_TABLES, [MOST_TABLES])]
 
 
-def _columns(connection: Connection[Any], name: str) -> dict[str, Column]:
+def _columns(connection: Connection[Any], name: str) -> dict[str, CatalogueColumn]:
     schema, _, table = name.rpartition(".")
     found = connection.execute(_COLUMNS, [schema, table]).fetchall()
-    return {name: Column(type=kind, comment=said, values=tuple(values)) for name, kind, said, values in found}
+    return {name: CatalogueColumn(type=kind, comment=said, values=tuple(values)) for name, kind, said, values in found}
 
 
 def _rights(connection: Connection[Any]) -> list[str]:

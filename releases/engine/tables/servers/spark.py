@@ -23,7 +23,7 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 from sqlglot import exp
 
 from releases.engine.tables.connection import refuse_unless_confined
-from releases.engine.tables.databases import MOST_TABLES, NOT_SAID, Column, Database
+from releases.engine.tables.databases import MOST_TABLES, NOT_SAID, CatalogueColumn, Database
 from releases.engine.tables.dialects import column
 from releases.engine.tables.facts import SERVER, UnreadableTable
 from releases.engine.tables.places import Secret, Snapshot
@@ -113,7 +113,7 @@ class RemoteSession(SparkSession):
         ]
         return sorted(found)[:MOST_TABLES]
 
-    def columns_of(self, name: str) -> dict[str, Column]:
+    def columns_of(self, name: str) -> dict[str, CatalogueColumn]:
         """The columns of a table; none where there is no such table. Columns whose names differ in nothing but case are
         not there: Spark could not tell them apart.
 
@@ -128,7 +128,7 @@ class RemoteSession(SparkSession):
         lowered = [each.name.lower() for each in fields]
         types = {each.name: str(each.metadata.get(_DECLARED) or each.dataType.simpleString()) for each in fields}
         return {
-            each.name: Column(
+            each.name: CatalogueColumn(
                 type=types[each.name],
                 comment=str(each.metadata.get("comment", "")),
                 values=("false", "true") if types[each.name] == "boolean" else (),

@@ -47,7 +47,7 @@ Hundredths = tuple[NDArray[np.int64], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Released:
+class ReleasedPart:
     """What one part of a release says of the workload.
 
     Attributes:
@@ -82,7 +82,7 @@ class LargestError(Statistic):
     needs_numbers: ClassVar[bool] = False  # it counts as the release did that it is about
     takes_own_rows: ClassVar[bool] = True
     workload: Workload
-    released: tuple[Released, ...]
+    released: tuple[ReleasedPart, ...]
     means: tuple[str, ...] = ()
     row_columns: Names = ()
 
@@ -232,12 +232,12 @@ def _means(value: Mapping[str, Any], universe: Universe) -> tuple[tuple[str, ...
     return tuple(given), tuple(sorted(columns, key=universe.axis))
 
 
-def _released(what: str, value: object, workload: Workload) -> Released:
+def _released(what: str, value: object, workload: Workload) -> ReleasedPart:
     field = f"largest_error.released.{what}"
     if isinstance(value, dict) and set(value) == {"sha256"}:
         if not re.fullmatch(r"[0-9a-f]{64}", str(value["sha256"])):
             raise InvalidInput(f"{field}.sha256", value["sha256"], "must be a SHA-256 of 64 hexadecimal digits")
-        return Released(what=what, sha256=value["sha256"])
+        return ReleasedPart(what=what, sha256=value["sha256"])
     if not isinstance(value, dict) or set(value) != {"numbers"}:
         raise InvalidInput(field, value, "must be an object with sha256 or with numbers")
     sizes = [family.cells(workload.universe) for family in workload.families]
@@ -247,4 +247,4 @@ def _released(what: str, value: object, workload: Workload) -> Released:
     for each in (each for family in numbers for each in family):
         if isinstance(each, bool) or not isinstance(each, int) or abs(each) > MAX_ROWS:
             raise InvalidInput(f"{field}.numbers", each, f"must be a whole number up to {MAX_ROWS:,}")
-    return Released(what=what, numbers=tuple(tuple(family) for family in numbers))
+    return ReleasedPart(what=what, numbers=tuple(tuple(family) for family in numbers))

@@ -12,14 +12,14 @@ from releases.engine.workload.statistic import Part, Statistic, columns_named, r
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class Survey(Statistic):
+class SurveyStatistic(Statistic):
     """How many rows have each category of one column, where every row's own answer is randomised."""
 
     kind: ClassVar[str] = "survey"
     place: ClassVar[int] = 11
 
     @classmethod
-    def read(cls, word: str, value: object, universe: Universe) -> Survey:
+    def read(cls, word: str, value: object, universe: Universe) -> SurveyStatistic:
         names = columns_named([value], universe, field="survey")
         if universe[names[0]].size < 2:
             raise InvalidInput("survey", names[0], "must have at least two bins")
