@@ -117,13 +117,17 @@ def glossary() -> Iterator[str]:
         yield f"**{word.name}**: {word.meaning}\n"
 
 
+_COMMANDS = "management/commands/[a-z]*.py"
+
+
 def commands() -> Iterator[str]:
     """The help of every command of our own."""
     from django.core.management import load_command_class
 
-    for path in sorted((ROOT / "releases/management/commands").glob("[a-z]*.py")):
-        parser = load_command_class("releases", path.stem).create_parser("manage.py", path.stem)
-        yield f"## {path.stem}\n\n{parser.description}\n"
+    found = {path.stem: app for app in ("benchmarks", "releases") for path in (ROOT / app).glob(_COMMANDS)}
+    for name, app in sorted(found.items()):
+        parser = load_command_class(app, name).create_parser("manage.py", name)
+        yield f"## {name}\n\n{parser.description}\n"
         for action in parser._actions:
             if action.dest in _OF_DJANGO:
                 continue

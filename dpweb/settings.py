@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from importlib.util import find_spec
 from pathlib import Path
 
 from environ import FileAwareEnv
@@ -55,6 +56,8 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.mfa",
+    # Measures the site and the engine. It lies beside the package and is not installed with it.
+    *(["benchmarks"] if (BASE_DIR / "benchmarks").is_dir() and find_spec("benchmarks") else []),
 ]
 
 MIDDLEWARE = [

@@ -23,6 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 #: What a copy of the code consists of.
 COPIED = (
+    "benchmarks",
     "dpweb",
     "releases",
     "templates",

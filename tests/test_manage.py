@@ -41,7 +41,7 @@ def make_copy(tmp_path):
         copy.mkdir()
         shutil.copy(ROOT / "manage.py", copy)
         shutil.copy(ROOT / "pyproject.toml", copy)
-        for each in ("dpweb", "releases", "templates", "static"):
+        for each in ("benchmarks", "dpweb", "releases", "templates", "static"):
             if (ROOT / each).exists():
                 (copy / each).symlink_to(ROOT / each)
         folder = tmp_path / "shared" if is_linked else copy / ".venv"

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from releases.management import counting
+from benchmarks.site import counting
 from tests.conftest import POSTGRES_URL
 
 pytestmark = pytest.mark.confined

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from releases.management import glance
+from benchmarks.site import glance
 
 
 def test_it_is_timed_and_its_quartiles_are_set_beside_the_true_ones(monkeypatch):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from releases.management import load
+from benchmarks.site import load
 from tests.conftest import POSTGRES_URL
 
 

@@ -1,7 +1,7 @@
 """Where intervals from replicates hold: what was measured, and nothing else.
 
 No theorem says how often an interval of the bootstrap holds the truth in a finite table. So it was measured: on 500
-simulated tables of each of three real ones, whose numbers are known (`releases.benchmarks.replicates`). A kind of
+simulated tables of each of three real ones, whose numbers are known (`benchmarks.engine.replicates`). A kind of
 statistic is held in a measurement if each statistic of its kind was in at least `LEAST_COVERED` of its 500 intervals.
 It is offered for releases of a mechanism with as many rows, for each cell and for each row of the noise's standard
 deviation, as a measurement had in which it was held, if it was held in all measurements that had more of them too, and

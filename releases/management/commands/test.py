@@ -51,7 +51,7 @@ OTHER_FILES = {"templates": "tests/web", "releases/static": "tests/flows/pages",
 #: These run the product in processes of their own, which no record sees.
 OWN_PROCESSES = "tests/flows"
 #: What the product is made of.
-PRODUCT = ("releases", "dpweb", "templates")
+PRODUCT = ("releases", "dpweb", "benchmarks", "templates")
 
 
 class Command(BaseCommand):

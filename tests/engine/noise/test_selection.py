@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from releases.benchmarks.noise import profiles
+from benchmarks.engine.noise import profiles
 from releases.engine.errors import InvalidInput
 from releases.engine.noise import selection
 from releases.engine.noise.discrete import OperatingSystemRandomness, StreamRandomness

@@ -9,7 +9,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from releases.benchmarks import (
+from benchmarks.engine import (
     certificates,
     filters,
     fit,
@@ -22,8 +22,8 @@ from releases.benchmarks import (
     smalldb,
     wide,
 )
-from releases.benchmarks.tables import BenchRow, BenchTable
-from releases.management.commands import bench
+from benchmarks.management.commands import bench
+from benchmarks.tables import BenchRow, BenchTable
 
 ROWS = [
     BenchRow(cells=("one", "1.5 s"), is_met=True),

@@ -203,7 +203,7 @@ CHANGE = {
     "Survey": "guarded by triggers of its own",
     "SurveyTally": "guarded by triggers of its own",
     "Upload": "on its way",
-    "Workload": "renamed",
+    "SavedWorkload": "renamed",
 }
 
 

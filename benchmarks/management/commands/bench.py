@@ -13,7 +13,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from releases.benchmarks import (
+from benchmarks.engine import (
     beside_ours,
     certificates,
     designs,
@@ -31,8 +31,8 @@ from releases.benchmarks import (
     smalldb,
     wide,
 )
-from releases.benchmarks.tables import BenchTable
-from releases.management import counting, glance, load
+from benchmarks.site import counting, glance, load
+from benchmarks.tables import BenchTable
 
 #: A server on this machine, as tests look for it.
 POSTGRES = os.environ.get("TEST_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/postgres")

@@ -11,8 +11,8 @@ from statistics import fmean
 
 import numpy as np
 
-from releases.benchmarks.adult import Adult, cells_of
-from releases.benchmarks.tables import BenchRow, BenchTable, not_there
+from benchmarks.engine.adult import Adult, cells_of
+from benchmarks.tables import BenchRow, BenchTable, not_there
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP
 from releases.engine.mechanisms.base import Plan, mechanism, mechanisms
 from releases.engine.noise.randomness import StreamRandomness

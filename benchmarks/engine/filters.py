@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from releases.benchmarks.tables import BenchRow, BenchTable
+from benchmarks.tables import BenchRow, BenchTable
 from releases.engine.accounting.accountant import Price, price
 from releases.engine.accounting.conversions import largest_rho
 from releases.engine.accounting.events import GaussianEvent, PureEvent

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.benchmarks.tables import BenchRow, BenchTable
+from benchmarks.tables import BenchRow, BenchTable
 from releases.engine.accounting.calibration import zcdp_budget
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP
 from releases.engine.domain.schema import Schema

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from releases.benchmarks.adult import Adult
-from releases.benchmarks.tables import BenchRow, BenchTable, not_there
+from benchmarks.engine.adult import Adult
+from benchmarks.tables import BenchRow, BenchTable, not_there
 from releases.engine.domain.privacy import PureDP
 from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import mechanism, mechanisms

@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from releases.benchmarks.tables import BenchRow, BenchTable
+from benchmarks.tables import BenchRow, BenchTable
 from releases.management.processes import Child, free_address, wait_until_answers
 
 TITLE = "Pages under load"
@@ -102,7 +102,7 @@ def _made(environment: dict[str, str]) -> list[LoadedPage]:
     """Fill the installation in a process of its own, whose settings are the installation's."""
     code = (
         "import django; django.setup(); import json; from django.core.management import call_command\n"
-        "from releases.management import load\n"
+        "from benchmarks.site import load\n"
         "call_command('migrate', verbosity=0)\n"
         f"print('PAGES ' + json.dumps(load.fill(releases={RELEASES}, entries={ENTRIES}, datasets={DATASETS})))"
     )

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.benchmarks.adult import Adult
-from releases.benchmarks.tables import BenchRow
+from benchmarks.engine.adult import Adult
+from benchmarks.tables import BenchRow
 from releases.engine.accounting.conversions import largest_rho
 from releases.engine.noise.discrete import discrete_gaussian, discrete_laplace
 from releases.engine.noise.randomness import StreamRandomness

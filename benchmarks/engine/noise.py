@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.benchmarks.tables import BenchRow, BenchTable, seconds, shown_seconds
+from benchmarks.tables import BenchRow, BenchTable, seconds, shown_seconds
 from releases.engine.noise.discrete import discrete_gaussian, discrete_laplace
 from releases.engine.noise.randomness import OperatingSystemRandomness, StreamRandomness, uniform_below
 from releases.engine.noise.selection import exponential_mechanism, permute_and_flip, report_noisy_max

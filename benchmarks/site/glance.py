@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from releases.benchmarks.tables import BenchRow, BenchTable
+from benchmarks.tables import BenchRow, BenchTable
 
 COLUMNS, ROWS = 200, 50_000
 #: Of the issue that asked for it: seconds by the clock, and the error of a first quartile, of its column's range.
@@ -53,7 +53,7 @@ def tables() -> Iterator[BenchTable]:
 def _measured(folder: str) -> dict[str, Any]:
     code = (
         "import django; django.setup(); import json; from django.core.management import call_command\n"
-        "from releases.management import glance\n"
+        "from benchmarks.site import glance\n"
         "call_command('migrate', verbosity=0)\n"
         f"print('FOUND ' + json.dumps(glance.measure({folder!r}, columns={COLUMNS}, rows={ROWS})))"
     )

@@ -11,9 +11,9 @@ from statistics import fmean
 
 import numpy as np
 
-from releases.benchmarks.adult import NAME as ADULT
-from releases.benchmarks.adult import Adult, cells_of
-from releases.benchmarks.tables import BenchRow, BenchTable, not_there
+from benchmarks.engine.adult import NAME as ADULT
+from benchmarks.engine.adult import Adult, cells_of
+from benchmarks.tables import BenchRow, BenchTable, not_there
 from releases.engine.bounds.distance import PublishedRows, distance
 from releases.engine.domain.privacy import ApproxDP, PureDP
 from releases.engine.estimation.components import exact_answers

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom
 
-from releases.benchmarks.adult import Adult, cells_of
-from releases.benchmarks.tables import BenchRow, BenchTable, not_there
+from benchmarks.engine.adult import Adult, cells_of
+from benchmarks.tables import BenchRow, BenchTable, not_there
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP
 from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import Plan, mechanism

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.benchmarks.tables import BenchRow, BenchTable, shown_seconds
+from benchmarks.tables import BenchRow, BenchTable, shown_seconds
 from releases.engine.estimation.marginals import MarginalTree
 
 #: A round is to take at most so many times a pass.

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from releases.benchmarks.tables import BenchRow, BenchTable
+from benchmarks.tables import BenchRow, BenchTable
 from releases.engine.domain.privacy import PureDP
 from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import Plan, mechanism

@@ -19,8 +19,8 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
+from benchmarks.tables import BenchRow, BenchTable
 from releases import services
-from releases.benchmarks.tables import BenchRow, BenchTable
 from releases.engine.domain.privacy import PureDP
 from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import Plan, mechanism

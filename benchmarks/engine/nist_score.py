@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.benchmarks.nist_columns import AREA, DENSITIES, DENSITY, MOST_POVPIP, NUMBERS
+from benchmarks.engine.nist_columns import AREA, DENSITIES, DENSITY, MOST_POVPIP, NUMBERS
 
 #: A column's values: numbers, missing ones as NaN; or texts.
 Columns = Mapping[str, NDArray[Any]]

@@ -18,10 +18,10 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.benchmarks import nist_mst
-from releases.benchmarks.nist_columns import ALL, AREA, DEMOGRAPHIC, MISSING, NUMBERS, SIMPLE, schema
-from releases.benchmarks.nist_score import Columns, Score, score
-from releases.benchmarks.tables import BenchRow, BenchTable
+from benchmarks.engine import nist_mst
+from benchmarks.engine.nist_columns import ALL, AREA, DEMOGRAPHIC, MISSING, NUMBERS, SIMPLE, schema
+from benchmarks.engine.nist_score import Columns, Score, score
+from benchmarks.tables import BenchRow, BenchTable
 from releases.engine.domain.privacy import ApproxDP
 from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe

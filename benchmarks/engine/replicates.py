@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.benchmarks.tables import BenchRow, BenchTable
+from benchmarks.tables import BenchRow, BenchTable
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import Infeasible

@@ -11,9 +11,9 @@ from statistics import mean, median
 
 import numpy as np
 
-from releases.benchmarks.adult import NAME as ADULT
-from releases.benchmarks.adult import Adult, cells_of
-from releases.benchmarks.tables import BenchRow, BenchTable, not_there, shown_seconds
+from benchmarks.engine.adult import NAME as ADULT
+from benchmarks.engine.adult import Adult, cells_of
+from benchmarks.tables import BenchRow, BenchTable, not_there, shown_seconds
 from releases.engine.domain.privacy import ApproxDP, PureDP
 from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
