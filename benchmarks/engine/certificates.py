@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.engine.adult import NAME as ADULT
 from benchmarks.engine.adult import Adult, cells_of
 from benchmarks.tables import BenchRow, BenchTable, not_there
-from releases.engine.bounds.distance import PublishedRows, distance
+from releases.engine.bounds.distance import ScaledRows, distance
 from releases.engine.domain.privacy import ApproxDP, PureDP
 from releases.engine.estimation.components import exact_answers
 from releases.engine.mechanisms.base import OWN_ROWS, Plan, mechanism
@@ -124,7 +124,7 @@ def _run(
     assert made.records is not None
     names = adult.schema.universe.names
     bins = {name: made.records.columns[name].astype(np.int64) for name in names}
-    rows = PublishedRows(bins=bins, stands_for=made.records.rows)
+    rows = ScaledRows(bins=bins, stands_for=made.records.rows)
     numbers = [each.astype(np.float64) for each in asked.answer(lambda names: rows.table(names, asked.universe))]
     numbers = [each / rows.rows for each in numbers]
     exact = exact_answers(asked, adult.counts)

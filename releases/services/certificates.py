@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from releases.engine.bounds.distance import PublishedRows
+from releases.engine.bounds.distance import ScaledRows
 from releases.engine.domain.privacy import privacy_budget
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.mechanisms.base import Plan, mechanism
@@ -135,14 +135,14 @@ def _question(of: Release, what: str, means: Sequence[str]) -> dict[str, Any]:
     return certifying_workload(workload, released, [each for each in measurable if each in means], columns)
 
 
-def _rows(of: Release, path: Path, plan: MeasuredErrorPlan) -> PublishedRows:
+def _rows(of: Release, path: Path, plan: MeasuredErrorPlan) -> ScaledRows:
     """The synthetic rows themselves, to be compared by any tables of their columns."""
     from releases.publication import files
 
     receipt = counting_receipt(of)
     universe = plan.statistic.workload.universe
     bins = files.synthetic_bins(path, universe, columns_of_rows(of))
-    return PublishedRows(bins=bins, stands_for=stands_for(receipt))
+    return ScaledRows(bins=bins, stands_for=stands_for(receipt))
 
 
 def _numbers(of: Release, what: str, path: Path, workload: Workload) -> list[NDArray[np.float64]]:

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 
-#: Of `PublishedRows`: with the counts of any table beside them, products still fit 64 bits.
+#: Of `ScaledRows`: with the counts of any table beside them, products still fit 64 bits.
 MAX_ROWS, MAX_STANDS_FOR = 10**8, 10**10
 
 
@@ -57,7 +57,7 @@ def distance(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PublishedRows:
+class ScaledRows:
     """Synthetic rows, of which all together are taken for as many rows as the table is said to have.
 
     A count of theirs is theirs times `stands_for` / `rows`. It is given times `rows`, so it is whole.

@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.bounds.accuracy import Bound, Proof
-from releases.engine.bounds.distance import PublishedRows, rows_apart
+from releases.engine.bounds.distance import ScaledRows, rows_apart
 from releases.engine.domain.counted import Counted
 from releases.engine.domain.privacy import decimal_text
 from releases.engine.errors import InvalidInput
@@ -185,7 +185,7 @@ class MeasuredErrorPlan(Plan):
     certificate: Certificate
     means: tuple[MeasuredMean, ...] = ()
     given: Mapping[str, Hundredths] = field(default_factory=dict, compare=False, repr=False)
-    rows: PublishedRows | None = field(default=None, compare=False, repr=False)
+    rows: ScaledRows | None = field(default=None, compare=False, repr=False)
 
     @property
     def statistic(self) -> LargestError:
@@ -199,7 +199,7 @@ class MeasuredErrorPlan(Plan):
         return bool(self.means) and any(each.what == SYNTHETIC_ROWS and each.sha256 for each in self.statistic.released)
 
     def with_published(
-        self, what: str, numbers: Sequence[NDArray[np.float64]], rows: PublishedRows | None = None
+        self, what: str, numbers: Sequence[NDArray[np.float64]], rows: ScaledRows | None = None
     ) -> MeasuredErrorPlan:
         """The same plan with the numbers of a file whose SHA-256 the caller has found to be the plan's.
 

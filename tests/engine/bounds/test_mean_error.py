@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from releases.engine.accounting import accountant
-from releases.engine.bounds.distance import PublishedRows, distance, rows_apart
+from releases.engine.bounds.distance import ScaledRows, distance, rows_apart
 from releases.engine.domain.privacy import ApproxDP, PureDP
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
@@ -60,7 +60,7 @@ def published(plan, rows, stands_for):
     table = rows_of(plan.schema.universe, rows)
     numbers = [np.rint(each * stands_for / len(rows)) for each in plan.statistic.workload.answer(table.marginal)]
     bins = {name: np.array([row[place] for row in rows]) for place, name in enumerate(SIZES)}
-    return plan.with_published("synthetic rows", numbers, PublishedRows(bins=bins, stands_for=stands_for))
+    return plan.with_published("synthetic rows", numbers, ScaledRows(bins=bins, stands_for=stands_for))
 
 
 # The distance
@@ -319,9 +319,9 @@ def test_rows_that_do_not_fit_are_refused_before_the_table_is_looked_at(change, 
     bins = {name: np.zeros(3, dtype=int) for name in SIZES}
     change(bins)
     with pytest.raises(InvalidInput, match=rule):
-        plan.with_published("synthetic rows", numbers, PublishedRows(bins=bins, stands_for=3))
+        plan.with_published("synthetic rows", numbers, ScaledRows(bins=bins, stands_for=3))
     with pytest.raises(InvalidInput, match="must be given for the means"):
         plan.with_published("synthetic rows", numbers)
     fitting = {name: np.zeros(3, dtype=int) for name in SIZES}
     with pytest.raises(InvalidInput, match="must be 1 to"):
-        plan.with_published("synthetic rows", numbers, PublishedRows(bins=fitting, stands_for=0))
+        plan.with_published("synthetic rows", numbers, ScaledRows(bins=fitting, stands_for=0))

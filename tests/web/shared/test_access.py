@@ -226,7 +226,7 @@ def directives(response):
 WANTED = {"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin"}
 WANTED |= {"Cross-Origin-Opener-Policy": "same-origin"}
 #: Names of pages that load the library of charts.
-WITH_CHARTS = {"home", "release_detail", "compare", "budget_board", "budget_detail"}
+WITH_CHARTS = {"home", "ways", "release_detail", "compare", "budget_board", "budget_detail"}
 STATIC = ROOT / "releases/static/releases"
 #: What every page loads.
 SHARED = ("site.css", "vendor/pico-2.1.1.min.css", "vendor/htmx-2.0.11.min.js")
