@@ -43,7 +43,7 @@ SAMPLERS: Names = {
     randomness: ("bernoulli", "choose", "random_bits", "random_below", "uniform_bits", "uniform_below"),
 }
 #: What else is given an epsilon that decides a law: the coins of a survey, and the layers of small databases.
-RATES: Names = {randomized_response: ("truth_interval",), strategies: ("Setting",)}
+RATES: Names = {randomized_response: ("truth_interval",), strategies: ("DrawSetting",)}
 #: Arguments that decide how much noise there is, and the power of its scale that each is.
 _POWERS = (("scale", 1), ("multiplier", 1), ("variance", 2), ("epsilon", -1))
 
