@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime
 from typing import Any
 
 from releases.display.charts.common import SCHEMA
@@ -29,8 +29,10 @@ class StepPoint:
 #: Colours of the charts' palette, and dashes for the budgets beyond it.
 _COLOURS = 10
 _DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3])
-#: Over more days than this a time of day says nothing.
-_DAYS_WITH_HOURS = 4
+#: So many days have a tick each; of more the library chooses some.
+_MOST_TICKS = 14
+#: Of a day.
+_MILLISECONDS = 86_400_000
 
 
 def spending_steps(points: Sequence[StepPoint], *, until: datetime, places: dict[str, int]) -> dict[str, Any]:
@@ -52,10 +54,11 @@ def spending_steps(points: Sequence[StepPoint], *, until: datetime, places: dict
     charges = [value for value, each in zip(values, points, strict=True) if not each.is_start]
     last = {each.budget: each.used for each in points}
     ends = [row(budget, until, used) for budget, used in last.items()]
-    # Charges of one minute need no axis of milliseconds.
-    since = min(min(each.at for each in points), until - timedelta(minutes=10))
-    day = "utcFormat(datum.value, '%-d %b %Y')"
-    hours = f"[utcFormat(datum.value, '%H:%M'), {day}]"
+    # From the beginning of a day, so that each day has its tick, the first one too.
+    first = min(each.at for each in points).astimezone(until.tzinfo).date()
+    days = (until.date() - first).days + 1
+    of_days = [_MILLISECONDS * ((first - date(1970, 1, 1)).days + day) for day in range(days)]
+    ticks = {"values": of_days} if days <= _MOST_TICKS else {"tickCount": 5}
     slots = _slots({name: places.get(name, 0) % _COLOURS for name in last})
     dashes = [_DASHES[places.get(name, 0) // _COLOURS % len(_DASHES)] for name in slots]
     shown = {"field": "budget", "type": "nominal", "title": None, "legend": {"values": list(last)}}
@@ -72,12 +75,12 @@ def spending_steps(points: Sequence[StepPoint], *, until: datetime, places: dict
                 "field": "at",
                 "type": "temporal",
                 "title": f"Time ({zone})",
-                "scale": {"type": "utc", "domain": [row("", since, 0)["at"], row("", until, 0)["at"]]},
+                "scale": {"type": "utc", "domain": [f"{first}T00:00:00.000Z", row("", until, 0)["at"]]},
                 "axis": {
                     "grid": False,
                     "labelOverlap": True,
-                    "tickCount": 5,
-                    "labelExpr": hours if until - since < timedelta(days=_DAYS_WITH_HOURS) else day,
+                    **ticks,
+                    "labelExpr": "utcFormat(datum.value, '%-d %b %Y')",
                 },
             },
             "y": {

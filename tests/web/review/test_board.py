@@ -2,7 +2,9 @@
 
 import csv
 import io
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.core import mail
@@ -11,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from releases import services
+from releases.display.charts.spending import StepPoint, spending_steps
 from releases.engine.accounting import accountant, filters
 from releases.engine.accounting.events import PureEvent
 from releases.engine.accounting.filters import CLOSED, Caps, Policy, Totals
@@ -20,6 +23,19 @@ from releases.models import AuditEvent, Budget, BudgetAlert, LedgerEntry, Notice
 from tests.web.conftest import give
 from tests.web.pages import body
 from tests.web.steps import execute, rule, submit
+
+
+@pytest.mark.parametrize(("hours", "days"), [(1, 1), (30, 2), (71, 4), (13 * 24, 14)])
+def test_the_chart_of_a_budget_has_one_tick_a_day_and_the_first_at_the_day_s_beginning(hours, days):
+    now = datetime(2026, 3, 31, 23, 30, tzinfo=ZoneInfo("Europe/Berlin"))
+    spent = [StepPoint(budget="a", at=now.astimezone(UTC) - timedelta(hours=hours), used=10.0)]
+    across = spending_steps(spent, until=now, places={"a": 0})["encoding"]["x"]
+    shown = [datetime.fromtimestamp(tick / 1000, UTC) for tick in across["axis"]["values"]]
+    assert shown == [datetime(2026, 3, 31, tzinfo=UTC) - timedelta(days=day) for day in reversed(range(days))]
+    start, end = across["scale"]["domain"]
+    assert start == f"{shown[0]:%Y-%m-%d}T00:00:00.000Z"
+    # The clock of the site's zone.
+    assert end == "2026-03-31T23:30:00.000Z"
 
 
 @pytest.fixture
