@@ -38,11 +38,14 @@ class RowsAreCloser:
 
 
 def rows_are_closer(receipt: Mapping[str, Any], certificates: Iterable[Mapping[str, Any]]) -> RowsAreCloser | None:
-    """By the certificate that says most; None where none shows it.
+    """By the certificate with the largest epsilon, the oldest of several; None where it does not show it.
+
+    Which one speaks must not depend on what they found: the smallest of several numbers is too small more often than
+    any one of them.
 
     Args:
         receipt: of the release.
-        certificates: the receipts of its certificates that the reader may see.
+        certificates: the receipts of its certificates that the reader may see, the oldest first.
     """
     apart = (receipt.get("synthetic_beside") or {}).get("mean_distance")
     tables = _asked_tables(receipt)
@@ -52,7 +55,7 @@ def rows_are_closer(receipt: Mapping[str, Any], certificates: Iterable[Mapping[s
     known = [(most, each) for each in of_rows if (most := _most(each, tables)) is not None]
     if not known:
         return None
-    most, by = min(known, key=lambda each: each[0])
+    most, by = max(known, key=lambda each: Fraction(each[1]["budget"]["epsilon"]))
     if 2 * most >= apart:
         return None
     counted, own = counted_by(receipt), receipt["bound"]

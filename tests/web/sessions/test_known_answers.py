@@ -70,6 +70,23 @@ def test_what_is_wider_than_the_session_or_not_proved_is_not_taken(session, publ
         assert ask(as_(alice), session, **{"to.age": "45"}).context["page"].live.known is None
 
 
+def test_which_of_several_releases_answers_follows_from_their_plans_and_not_from_what_was_drawn(
+    session, publish, as_, alice, monkeypatch
+):
+    """Noise far below the truth leaves an interval that is cut at 0, and so the narrowest of all."""
+    closer, wider = publish(epsilon="3"), publish(epsilon="2")
+    read = files.stored_rows
+
+    def unlucky(path, start, stop):
+        found = read(path, start, stop)
+        cut = {"estimate": 0.0, "lower": 0.0, "upper": 0.5}
+        return {name: [cut[name]] * len(found[name]) for name in found} if str(wider.pk) in str(path) else found
+
+    monkeypatch.setattr(files, "stored_rows", unlucky)
+    known = ask(as_(alice), session).context["page"].live.known
+    assert str(closer.pk) in known.address
+
+
 def test_a_release_that_counts_other_rows_is_not_taken(session, publish, as_, alice):
     services.datasets.declare_universe(
         dataset=session.release.dataset,
