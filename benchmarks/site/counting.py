@@ -6,6 +6,7 @@ What is written by hand runs in a program of its own, which nothing confines.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import time
@@ -24,7 +25,10 @@ from releases import services
 from releases.engine.domain.privacy import PureDP
 from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import Plan, mechanism
+from releases.engine.tables.servers.spark import with_checked
 from releases.engine.workload.queries import all_marginals
+from releases.management import scale
+from releases.management.processes import free_address
 
 #: Rows, columns, and values of each column; of the triples, the survey's pairs, the file taken in and the large one.
 TRIPLES, PAIRS, TAKEN_IN, LARGE = (1_000_000, 8), (170_000, 35), (10_000_000, 8), (100_000_000, 8)
@@ -39,6 +43,11 @@ _ON_POSTGRESQL = {
     "TEXT": ("texts", "CASE WHEN trim({0}) ~ '^[+-]?[0-9]{{1,40}}$' THEN trim({0})::double precision END"),
     "BIGINT": ("numbers", "{}::double precision"),
 }
+_SPARK = (
+    "import warnings\nwarnings.simplefilter('ignore')\nfrom pyspark.sql.connect.session import SparkSession\n"
+    "made = SparkSession({url!r})\ntry:\n    made.sql({query!r}).collect()\nfinally:\n    made.stop()"
+)
+_TABLE_OF_SPARK = "bench.texts"
 _POSTGRESQL = "import psycopg\nwith psycopg.connect({url!r}) as made:\n    {code}"
 
 
@@ -73,6 +82,14 @@ def _rows(folder: Path, server: str) -> Iterator[BenchRow]:
                 by_hand = _POSTGRESQL.format(url=url, code=f"made.execute({_grouped(number, table)!r}).fetchall()")
                 ours = _release(f"{url}#{table}", TRIPLES[1], 3)
                 yield _beside(f"{name}, PostgreSQL, {kind.lower()}", ours, by_hand, most=2)
+    with _table_on_spark(folder, path) as url:
+        if url is None:
+            yield BenchRow(cells=("Spark is not installed", "", "", "", ""))
+        else:
+            grouped = _grouped("TRY_CAST(NULLIF(trim({}), '') AS DOUBLE)", _TABLE_OF_SPARK, told_apart="GROUPING_ID")
+            by_hand = _SPARK.format(url=url.partition("?")[0], query=grouped)
+            ours = _release(f"{url}#{_TABLE_OF_SPARK}", TRIPLES[1], 3)
+            yield _beside(f"{name}, Spark, text", ours, by_hand, most=2)
     _write(path, PAIRS)
     yield _alone(
         "all pairs of {:,} rows and {} columns, Parquet".format(*PAIRS), _release(str(path), PAIRS[1], 2), PAIRS_SECONDS
@@ -167,17 +184,39 @@ def _table_on(server: str) -> Iterator[str | None]:
             control.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
 
 
+@contextmanager
+def _table_on_spark(folder: Path, path: Path) -> Iterator[str | None]:
+    """The address of a server of this machine with a table of the rows, as a connection that was tested has it; None
+    where Spark is not installed."""
+    port, rows = int(free_address(15_002).rpartition(":")[2]), folder / "table-of-spark"
+    try:
+        server = scale.start_spark(folder / "spark", port=port, log_folder=folder, settings=scale.CLOSED)
+    except scale.NotInstalled:
+        yield None
+        return
+    try:
+        rows.mkdir()
+        shutil.copy(path, rows)
+        scale.run_in_spark(
+            port, "CREATE DATABASE bench", f"CREATE TABLE {_TABLE_OF_SPARK} USING parquet LOCATION '{rows}'"
+        )
+        url = f"sc://127.0.0.1:{port}"
+        yield with_checked(url, services.reading.tables_of_server(url, checked="").version)
+    finally:
+        server.kill()
+
+
 def _made_up(columns: int, kind: str) -> str:
     """Whole numbers, the same in every database."""
     made = (f"(i * {2 * place + 7} + i % {place + 3}) % {VALUES}" for place in range(columns))
     return f"SELECT {', '.join(f'CAST({each} AS {kind}) AS c{place}' for place, each in enumerate(made))}"
 
 
-def _grouped(number: str, source: str) -> str:
+def _grouped(number: str, source: str, *, told_apart: str = "GROUPING") -> str:
     names = [f"c{place}" for place in range(TRIPLES[1])]
     bins = ", ".join(f"least(greatest(floor({number.format(name)}), 0), {VALUES - 1}) AS {name}" for name in names)
     sets = ", ".join(f"({', '.join(triple)})" for triple in combinations(names, 3))
     return (
-        f"SELECT {', '.join(names)}, GROUPING({', '.join(names)}), count(*) "
+        f"SELECT {', '.join(names)}, {told_apart}({', '.join(names)}), count(*) "
         f"FROM (SELECT {bins} FROM {source}) AS coded GROUP BY GROUPING SETS ({sets})"
     )

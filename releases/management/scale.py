@@ -23,9 +23,16 @@ if TYPE_CHECKING:
 #: What the survey's table is called in both.
 TABLE = "survey.people"
 DATABASE = "dpweb_demo_survey"
+#: Reached from this machine alone.
+CLOSED = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.showConsoleProgress": "false",
+}
 #: For small tables: to compile a statement takes longer than to run it.
 QUICK = {
-    "spark.ui.enabled": "false",
+    **CLOSED,
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "1",
     "spark.sql.adaptive.enabled": "false",
@@ -33,9 +40,6 @@ QUICK = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.driver.memory": "1g",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.ui.showConsoleProgress": "false",
 }
 _SECONDS = 120
 
@@ -47,7 +51,7 @@ class NotInstalled(Exception):
 def refuse_without_spark() -> None:
     """
     Raises:
-        Missing: Java or pyspark is not installed.
+        NotInstalled: Java or pyspark is not installed.
     """
     if shutil.which("java") is None:
         raise NotInstalled("Spark needs Java, version 17 or later, which is not installed here.")
@@ -55,17 +59,20 @@ def refuse_without_spark() -> None:
         raise NotInstalled("Spark is not installed here: install dpweb[spark] into .venv.")
 
 
-def start_spark(folder: Path, *, port: int, log_folder: Path) -> Child:
+def start_spark(folder: Path, *, port: int, log_folder: Path, settings: Mapping[str, str] = QUICK) -> Child:
     """A Spark Connect server, which this machine alone reaches and which forgets its tables when it ends.
 
+    Args:
+        settings: what differs from Spark's own; with those of `CLOSED`.
+
     Raises:
-        Missing: as `refuse_without_spark`; or it does not start.
+        NotInstalled: as `refuse_without_spark`; or it does not start.
     """
     refuse_without_spark()
     home = _home_of_spark()
     folder.mkdir(parents=True, exist_ok=True)
     given = {
-        **QUICK,
+        **settings,
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
         "spark.local.dir": str(folder / "scratch"),
@@ -134,7 +141,7 @@ def load_into_postgresql(source: Path, schema: Schema, *, server: str, password:
         The address by which the role reads, without the password.
 
     Raises:
-        Missing: there is no such server, or it lets this role make no database.
+        NotInstalled: there is no such server, or it lets this role make no database.
     """
     import psycopg
 

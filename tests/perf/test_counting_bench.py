@@ -26,6 +26,7 @@ def test_every_way_is_timed_and_set_beside_what_is_written_by_hand(small):
         "all triples of 1,000 rows and 5 columns, Parquet",
         "all triples of 1,000 rows and 5 columns, PostgreSQL, text",
         "all triples of 1,000 rows and 5 columns, PostgreSQL, bigint",
+        "all triples of 1,000 rows and 5 columns, Spark, text",
         "all pairs of 1,000 rows and 5 columns, Parquet",
         "upload of 0 MB of CSV",
         "all pairs of 1,000 rows and 5 columns, Parquet",
