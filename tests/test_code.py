@@ -16,6 +16,8 @@ from releases.management.commands.test import CONTRACTS, OTHER_FILES, OWN_PROCES
 from tests.conftest import SLOWEST
 
 ROOT = Path(__file__).resolve().parents[1]
+#: What is installed, and what measures it.
+SOURCES = sorted(path for folder in ("releases", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
 TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
 VENDOR = ROOT / "releases/static/releases/vendor"
 
@@ -93,7 +95,7 @@ def test_third_party_files_are_byte_for_byte_as_published():
 
 @pytest.mark.parametrize("word", ["np.random.", "random.laplace", "# TODO", "# FIXME"])
 def test_no_stub_and_no_inexact_noise_stands_in_the_product(word):
-    for path in (ROOT / "releases").rglob("*.py"):
+    for path in SOURCES:
         if path.match("smalldb/net.py") and word == "np.random.":
             continue  # the public candidates of smalldb-net: fixed by a public seed, and no noise
         assert word not in path.read_text(), path
@@ -119,7 +121,7 @@ def test_templates_lie_in_rooms_of_few_files_named_as_the_rooms_of_the_views():
 
 def test_a_room_says_in_ten_lines_what_lives_there_and_re_exports_its_modules_at_most():
     """Only `models` names what its modules define, for Django looks there. Ruff finds an import that nothing uses."""
-    for path in sorted((ROOT / "releases").rglob("__init__.py")):
+    for path in (each for each in SOURCES if each.name == "__init__.py"):
         module = ast.parse(path.read_text())
         assert len((ast.get_docstring(module) or "").splitlines()) <= 10, path
         named = [each.value for each in module.body if isinstance(each, ast.Assign) and "__all__" in ast.unparse(each)]
@@ -219,7 +221,7 @@ _GIVEN_BY_DJANGO = {"Meta", "Command", "Migration"}
 
 def test_no_two_public_classes_have_one_name():
     places: dict[str, list[str]] = {}
-    for path in (ROOT / "releases").rglob("*.py"):
+    for path in SOURCES:
         for found in ast.walk(ast.parse(path.read_text())):
             if isinstance(found, ast.ClassDef) and not found.name.startswith("_"):
                 places.setdefault(found.name, []).append(str(path.relative_to(ROOT)))

@@ -111,7 +111,7 @@ def test_demo_benchmarks_and_tests_listen_on_this_machine_alone():
     everywhere = re.compile(r"\b0\.0\.0\.0\b|\[::\]|--bind[ =\"',]+:")
     found = {
         path.relative_to(ROOT).as_posix()
-        for folder in ("dpweb", "releases", "tests", "deploy")
+        for folder in ("benchmarks", "dpweb", "releases", "tests", "deploy")
         for path in (ROOT / folder).rglob("*.py")
         if everywhere.search(path.read_text())
     }

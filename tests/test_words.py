@@ -51,7 +51,8 @@ def test_templates_use_the_words_of_the_style():
 
 
 def test_messages_use_the_words_of_the_style():
-    sources = [path for path in (ROOT / "releases").rglob("*.py") if "migrations" not in path.parts]
+    folders = (ROOT / "releases", ROOT / "benchmarks")
+    sources = [path for folder in folders for path in folder.rglob("*.py") if "migrations" not in path.parts]
     found = {str(path): found_in(messages(path.read_text())) for path in sources}
     assert {path: texts for path, texts in found.items() if texts} == {}
 

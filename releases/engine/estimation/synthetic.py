@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -92,11 +93,9 @@ def synthetic_records(universe: Universe, distribution: Distribution, *, rows: i
     """
     bins = synthetic_bins(universe, distribution, rows=rows, rng=rng)
     told = [each for each in universe.attributes if each.name in bins]
+    telling = _most_telling(universe, bins)
     return Records(
-        columns={
-            each.name: values_of(each, bins[each.name], rng, beside=_most_telling(universe, each, bins))
-            for each in told
-        },
+        columns={each.name: values_of(each, bins[each.name], rng, beside=telling.get(each.name)) for each in told},
         rows=rows,
         nothing={
             each.name: bins[each.name] == each.ordered.size for each in told if each.has_grammar and each.missing_as
@@ -163,28 +162,34 @@ def _moments(
     return values
 
 
-def _most_telling(
-    universe: Universe, attribute: Attribute, bins: dict[str, NDArray[np.int64]]
-) -> NDArray[np.int64] | None:
-    """The bins of the column that says most of this one, by the mutual information of rows; None where none says
-    anything, and of a column whose bins have no neighbours."""
-    if max(attribute.ranges, attribute.in_time) < 2:
-        return None
-    own, best, found = bins[attribute.name], 0.0, None
-    apart = -(-len(own) // _ROWS_COMPARED)
-    for other in universe.attributes:
-        cells = attribute.size * other.size
-        if other.name not in bins or other.name == attribute.name or cells > _CELLS_COMPARED:
+def _most_telling(universe: Universe, bins: dict[str, NDArray[np.int64]]) -> dict[str, NDArray[np.int64]]:
+    """Of each column the bins of the one that says most of it, by the mutual information of rows. Without columns of
+    which none says anything, and those whose bins have no neighbours. Each pair is compared once."""
+    told = [each for each in universe.attributes if each.name in bins]
+    rows = len(next(iter(bins.values()), ()))
+    if not rows:
+        return {}
+    apart = -(-rows // _ROWS_COMPARED)
+    compared = {each.name: np.ascontiguousarray(bins[each.name][::apart]) for each in told}
+    best: dict[str, float] = {}
+    found: dict[str, NDArray[np.int64]] = {}
+    for one, other in combinations(told, 2):
+        ordered = [each for each in (one, other) if max(each.ranges, each.in_time) > 1]
+        if not ordered or one.size * other.size > _CELLS_COMPARED:
             continue
-        joint = np.bincount(own[::apart] * other.size + bins[other.name][::apart], minlength=cells)
-        share = joint.reshape(attribute.size, other.size) / joint.sum()
+        joint = np.bincount(
+            compared[one.name] * other.size + compared[other.name], minlength=one.size * other.size
+        ).reshape(one.size, other.size)
+        share = joint / joint.sum()
         alone = share.sum(axis=1, keepdims=True) * share.sum(axis=0)
         held = share > 0
         # Less what as many cells of columns that are independent say on average (Miller 1955).
-        by_chance = (attribute.size - 1) * (other.size - 1) / (2 * joint.sum())
-        told = float((share[held] * np.log(share[held] / alone[held])).sum()) - by_chance
-        if told > best:
-            best, found = told, bins[other.name]
+        by_chance = (one.size - 1) * (other.size - 1) / (2 * joint.sum())
+        says = float((share[held] * np.log(share[held] / alone[held])).sum()) - by_chance
+        for each in ordered:
+            if says > best.get(each.name, 0.0):
+                best[each.name] = says
+                found[each.name] = bins[(other if each is one else one).name]
     return found
 
 

@@ -139,7 +139,7 @@ class MeasuredError(Mechanism):
                 "counts certified": f"{size:,}",
                 "noise can add at most": within,
                 **{
-                    f"noise can add to {statistic.mean_in_words(each.word)} at most": _rows(
+                    f"noise can add to {statistic.mean_in_words(each.word)} at most": rows_in_hundredths(
                         each.added, request.schema.counted
                     )
                     for each in means
@@ -156,7 +156,7 @@ class MeasuredError(Mechanism):
                         f"the bound that will be certified is at most {within} above {statistic.in_words}",
                         *(
                             f"that on {statistic.mean_in_words(each.word)} at most "
-                            f"{_rows(each.added, request.schema.counted)} above it"
+                            f"{rows_in_hundredths(each.added, request.schema.counted)} above it"
                             for each in means
                         ),
                     ]
@@ -249,9 +249,8 @@ class MeasuredErrorPlan(Plan):
             widths.append(at_most - about)
             share = self._share(mean.word, at_most)
             as_share = "" if share is None else f", or {decimal_text(share * 100, places=2)}% of them"
-            says.append(
-                f"{statistic.mean_in_words(mean.word)} is at most {_rows(at_most, self.schema.counted)}{as_share}"
-            )
+            most_rows = rows_in_hundredths(at_most, self.schema.counted)
+            says.append(f"{statistic.mean_in_words(mean.word)} is at most {most_rows}{as_share}")
             notes.setdefault(MEANS_NOTE, {})[mean.word] = {
                 "tables": mean.tables,
                 "at most": float(at_most),
@@ -315,6 +314,6 @@ def _hundredths_up(number: Fraction) -> Fraction:
     return Fraction(ceil(number * HUNDREDTHS), HUNDREDTHS)
 
 
-def _rows(number: Fraction, counted: Counted) -> str:
+def rows_in_hundredths(number: Fraction, counted: Counted) -> str:
     """Rows with at most two decimals."""
     return counted.text(f"{float(number):,.2f}".rstrip("0").rstrip("."))

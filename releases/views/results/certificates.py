@@ -26,7 +26,7 @@ from releases.engine.domain.privacy import decimal_text, exact
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan
-from releases.engine.mechanisms.measured_error import MeasuredErrorPlan
+from releases.engine.mechanisms.measured_error import MeasuredErrorPlan, rows_in_hundredths
 from releases.engine.workload.kinds.largest_error import RELEASED_ANSWERS
 from releases.forms.releases import CertificateForm
 from releases.models import PLAIN, Release, ReleaseState
@@ -174,7 +174,7 @@ def certificate_facts(plan: Plan, of: Release) -> dict[str, Any]:
             "confidence": percent(1 - plan.beta),
             "asked": plan.statistic.in_words,
             "means": [
-                {"asked": plan.statistic.mean_in_words(each.word), "adds": row.counted.text(_two_places(each.added))}
+                {"asked": plan.statistic.mean_in_words(each.word), "adds": rows_in_hundredths(each.added, row.counted)}
                 for each in plan.means
             ],
             "own_margin": _own_margin(plan, of),
@@ -189,10 +189,6 @@ def certificate_facts(plan: Plan, of: Release) -> dict[str, Any]:
             ],
         }
     return facts
-
-
-def _two_places(number: Fraction) -> str:
-    return f"{float(number):,.2f}".rstrip("0").rstrip(".")
 
 
 def _own_margin(plan: MeasuredErrorPlan, of: Release) -> str:

@@ -130,3 +130,12 @@ def test_weekdays_have_no_neighbours_and_each_of_their_dates_is_as_likely_as_ano
     _, seen = np.unique(drawn[100:90_100], return_counts=True)
     assert len(seen) == 13
     assert stats.chisquare(seen).pvalue > 1e-6
+
+
+def test_no_rows_have_no_values():
+    schema = Schema.from_json(
+        {"version": 1, "columns": [{"name": name, "type": "integer", "edges": [0, 10, 20]} for name in ("a", "b")]}
+    )
+    component = Component(names=("a", "b"), weights=np.full((2, 2), 0.25))
+    made = synthetic_records(schema.universe, Distribution(components=(component,)), rows=0, rng=RNG)
+    assert {name: len(values) for name, values in made.columns.items()} == {"a": 0, "b": 0}
