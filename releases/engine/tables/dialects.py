@@ -147,6 +147,13 @@ class Spark(Dialect):
         # A column may be declared to ignore case or accents.
         return exp.Anonymous(this="COLLATE", expressions=[super().as_text(column), exp.Literal.string("UTF8_BINARY")])
 
+    def grouped(self, rows: exp.Select, columns: Sequence[exp.Column]) -> exp.Select:
+        # For each grouping set of each row it would make a row of all the columns. Of an array it makes one number.
+        array = exp.Anonymous(this="ARRAY", expressions=[each.copy() for each in columns])
+        cell = exp.Anonymous(this="EXPLODE", expressions=[array])
+        cells = step(rows, [exp.alias_(cell, CELL, quoted=True)], self, keep=False)
+        return step(cells, [column(CELL), number_of_rows()], self, keep=False).group_by(column(CELL), copy=False)
+
     def matches(self, text: exp.Expr, pattern: str) -> exp.Expr:
         # Else $ would also match before a line end of Unicode. The cast would give null there, but the grammar decides.
         return super().matches(text, f"(?d){pattern}")
