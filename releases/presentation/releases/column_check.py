@@ -39,6 +39,20 @@ class ColumnCheck:
         return reverse("release_detail", args=[self.release.pk])
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LeftOut:
+    """What becomes of values that were not declared, in some parts of what is released.
+
+    Attributes:
+        titles: of these parts; empty where there is one alone.
+        found: what the latest check of the table says of their columns.
+    """
+
+    titles: str
+    rules: tuple[str, ...]
+    found: tuple[str, ...]
+
+
 NO_CHECK = ColumnCheck(release=None)
 
 
