@@ -52,6 +52,11 @@ class LeftOut:
     rules: tuple[str, ...]
     found: tuple[str, ...]
 
+    @property
+    def says(self) -> str:
+        """What the check found, and of which parts; empty where there is nothing to say."""
+        return " ".join([*([f"In {self.titles}:"] if self.titles else []), *self.found])
+
 
 NO_CHECK = ColumnCheck(release=None)
 
