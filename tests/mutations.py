@@ -176,9 +176,17 @@ sums-of-noisy-cells-as-precise-as-a-cell in releases/engine/mechanisms/least_squ
   +1 / variance
   tests/engine/mechanisms/test_least_squares.py::test_what_agrees_is_the_weighted_least_squares_estimate_and_its_variance_is_what_is_said
 bound-of-sums-for-one-answer-and-not-for-all in releases/engine/mechanisms/least_squares.py
-  -share = beta / self.workload.size
-  +share = beta
+  -(beta / workload.size,)
+  +(beta,)
   tests/engine/mechanisms/test_least_squares.py::test_all_answers_are_within_the_bound_as_often_as_it_says_and_a_narrower_one_is_noticed
+a-table-that-agrees-gets-all-of-beta in releases/engine/mechanisms/least_squares.py
+  -beta / (tables * family.cells
+  +beta / (family.cells
+  tests/engine/mechanisms/test_least_squares.py::test_each_table_is_within_its_interval_as_often_as_its_part_of_the_probability_says_and_they_agree
+a-table-of-its-own-gets-all-of-beta in releases/engine/mechanisms/queries.py
+  -share = beta / len(workload.families)
+  +share = beta
+  tests/engine/mechanisms/test_least_squares.py::test_no_table_has_a_wider_interval_than_alone_with_its_share_and_those_that_agree_have_narrower_ones
 noise-of-other-cells-counted-once-a-table in releases/engine/mechanisms/least_squares.py
   -numbers = np.multiply.outer(cells[of], states[at].ravel())
   +numbers = np.ones_like(factors)
@@ -234,8 +242,8 @@ whole-noise-of-levels-taken-for-normal in releases/engine/mechanisms/residual_le
   +).max()
   tests/engine/mechanisms/test_residual_levels.py::test_answers_are_the_best_linear_estimate_and_their_variances_are_what_is_said
 bound-of-running-totals-for-one-answer-and-not-for-all in releases/engine/mechanisms/mixed_squares.py
-  -share = beta / squares.workload.size
-  +share = beta
+  -each.half_width(law=squares.law, beta=share)
+  +each.half_width(law=squares.law, beta=share * squares.workload.size)
   tests/engine/mechanisms/test_least_squares.py::test_all_answers_are_within_the_bound_as_often_as_it_says_and_a_narrower_one_is_noticed
 sums-of-noise-with-light-tails in releases/engine/bounds/combinations.py
   --np.log1p(2 * variances * np.sin(angles / 2) ** 2)

@@ -23,6 +23,7 @@ from releases.questions.together import (
     COUNTS,
     GLANCE,
     MAX_PARTS,
+    MAX_TITLE,
     ROWS,
     PartAsked,
     line_asked,
@@ -41,7 +42,6 @@ _LABELS = {
     "weighted_by": "Weighted by",
     "cap": "Cap of the weights",
 }
-_LONGEST_TITLE = 200
 #: Before the names of the fields of the form that shares its page.
 _GLANCE = "glance"
 #: The first field of those that name columns to count or to group by.
@@ -268,4 +268,4 @@ def _title(wanted: str, columns: Sequence[str], question: Question) -> str:
     else:
         said = kind_of(question).in_words(question)
     shown = "".join(each if each.isprintable() else " " for each in said)
-    return f"{shown[:1].upper()}{shown[1:_LONGEST_TITLE]}"
+    return f"{shown[:1].upper()}{shown[1:MAX_TITLE]}"

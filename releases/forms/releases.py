@@ -35,13 +35,13 @@ class ChoiceForm(forms.Form):
 
     epsilon = DecimalTextField(
         label="Epsilon",
-        help_text="The privacy this release may spend.",
+        help_text="Privacy to spend.",
         error_messages=missing("epsilon: nothing was typed; must be a decimal number above 0, such as 1"),
     )
-    delta = DecimalTextField(label="Delta", required=False, help_text="Gaussian noise needs a delta above 0.")
+    delta = DecimalTextField(label="Delta", required=False, help_text="Gaussian noise needs one.")
     beta = forms.ChoiceField(
         label="Confidence",
-        help_text="How often every answer is within its bound.",
+        help_text="How sure the bound is.",
         error_messages=missing("Confidence: nothing was chosen."),
     )
     CONFIDENCES = (("0.1", "90%"), ("0.05", "95%"), ("0.01", "99%"), ("0.001", "99.9%"))
@@ -75,7 +75,7 @@ def population_field(many: str = Counted.ROWS.many) -> forms.IntegerField:
         required=False,
         min_value=1,
         max_value=1_000_000_000,
-        help_text=f"If you may say so. {NEVER_LOOKED_UP}",
+        help_text="A public guess. Never look it up in the table.",
         widget=forms.TextInput(attrs={"inputmode": "numeric"}),
         error_messages=whole_number(f"About how many {many}", least=1, most=1_000_000_000, example=10_000),
     )
@@ -418,7 +418,7 @@ class TitleForm(forms.Form):
     title = forms.CharField(
         label="Title of the release",
         max_length=200,
-        help_text="Shown in lists, on the result and in the receipt.",
+        help_text="Shown wherever the release is.",
         error_messages=missing("Title: nothing was typed. Say what the release holds."),
     )
 

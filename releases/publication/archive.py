@@ -2,7 +2,7 @@
 the dictionary, and a text with the sentence on accuracy, the cost, the protection and how to cite it.
 
 The same release at the same address gives the same archive: nothing in it knows when it was asked for. What an attack
-found out (`disclosure.py`) is in it from when one was tried.
+found out (`attacked_release.py`) is in it from when one was tried, and the report says it from then on.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from releases.publication import files
 from releases.publication.dictionary import DICTIONARY, dictionary_csv
 from releases.publication.disclosure import DISCLOSURE_TEST, attack_in_words
 from releases.publication.readme import README, name_of, readme_text
+from releases.publication.report import latest
 from releases.schema.descriptions import notes_of, table_of
 
 ARCHIVE = "release.zip"
@@ -68,7 +69,7 @@ def archive_of(folder: Path, result: Mapping[str, Any], *, address: str) -> Iter
             archive.writestr(entry(name), text)
             yield pieces.taken()
         for name in stored:
-            with (folder / name).open("rb") as source, archive.open(entry(name), "w", force_zip64=True) as target:
+            with latest(folder, name).open("rb") as source, archive.open(entry(name), "w", force_zip64=True) as target:
                 while piece := source.read(_PIECE):
                     target.write(piece)
                     yield pieces.taken()

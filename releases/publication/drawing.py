@@ -53,7 +53,7 @@ def draw(folder: Path) -> None:
     import vl_convert
 
     said = json.loads((folder / SAID).read_text())
-    for number, table in enumerate(said["tables"]):
+    for number, table in enumerate([*said["tables"], *said["synthetic"]]):
         for kind in KINDS:
             if table[kind]:
                 svg = vl_convert.vegalite_to_svg(fixed(table[kind]), config=_LOOK, allowed_base_urls=[])

@@ -52,7 +52,7 @@ from releases.publication.headline import Rows, headline
 from releases.publication.notebook import NOTEBOOK, notebook_of
 from releases.publication.readme import description_of
 from releases.publication.receipt import receipt_of, rows_of_one, stands_for, synthetic_beside
-from releases.publication.region_maps import BOUNDARIES, boundaries_of, read_maps
+from releases.publication.region_maps import BOUNDARIES, boundaries_of
 from releases.publication.replicates import REPLICATES, replicates_of
 from releases.publication.spreadsheets import begins_a_formula
 from releases.publication.trust_map import TRUST_MAP, quality_of, trust_csv, trust_of
@@ -123,7 +123,7 @@ def _to_read(
     rather than lost with it; the report comes last, since charts are drawn for it alone."""
     made = dict[str, bytes]()
     try:
-        said = report.report_of(result, reader(folder), digest=sha256_of(folder / RECEIPT), maps=read_maps(folder))
+        said = _report(folder, result)
         replicates = result["receipt"].get("replicates")
         made[NOTEBOOK] = notebook_of(said, has_synthetic_rows=has_synthetic_rows, replicates=replicates).encode()
         if (workbook := workbook_of(answers, said)) is not None:
@@ -132,6 +132,15 @@ def _to_read(
     except Exception:
         _logger.exception("not all files to read were made; the release is published without the others")
     return made
+
+
+def _report(folder: Path, result: Mapping[str, Any]) -> report.Report:
+    return report.report_of(result, reader(folder), folder=folder, digest=sha256_of(folder / RECEIPT))
+
+
+def report_files(folder: Path, result: Mapping[str, Any]) -> dict[str, bytes]:
+    """The report of a published release by what is in its folder now."""
+    return report.files_of(_report(folder, result))
 
 
 def _seal(folder: Path, said: Mapping[str, Any]) -> None:

@@ -35,13 +35,13 @@ FILES = {
     "synthetic": "Synthetic rows",
     "replicates": "Replicates of the synthetic rows, for intervals of numbers worked out from them",
     "disclosure_test": "What an attack finds out on invented tables, in numbers",
-    "trust_map": "How far the synthetic rows can be trusted, by columns, pairs and threes",
+    "trust_map": "How far the synthetic rows can be trusted",
     "dictionary": "What every column, bin and category means",
-    "receipt": "The receipt: all that is needed to judge the release without the data",
+    "receipt": "The receipt, to judge the release without the data",
     "report": "The result to read and to print, with charts",
-    "notebook": "A Jupyter notebook that reads the files and draws the charts again",
+    "notebook": "A notebook that draws the charts again",
     "README": "This text: accuracy, cost, protection, and how to cite it",
-    "release": "All of these, with a text on accuracy, cost, protection and how to cite it",
+    "release": "All of these, and how to cite them",
 }
 #: Digits of a version: of two releases' receipts, none will ever share so many by accident.
 _VERSION_LENGTH = 16

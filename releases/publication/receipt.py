@@ -380,8 +380,8 @@ def _rules_in_words(universe: Universe, *, that_drop: bool) -> list[str]:
         )
     elif universe.may_drop:
         rules.append(
-            "These rules hold for every count here, also for one of a single column; no other column leaves a "
-            f"{one} out. So a release about other columns may count other {many}."
+            f"These rules hold for every count here. No other column leaves a {one} out, so a release about other "
+            f"columns may count other {many}."
         )
     return rules
 

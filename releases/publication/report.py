@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from itertools import chain, islice, pairwise, repeat
@@ -30,6 +30,7 @@ from releases.engine.workload.questions import Question, dates_of
 from releases.engine.workload.statistic import Part
 from releases.publication import drawing
 from releases.publication.associations import associations_of
+from releases.publication.disclosure import DisclosureSection, disclosure_section
 from releases.publication.headline import Rows, unit_of, with_units
 from releases.publication.readme import citation_text, path_of
 from releases.publication.receipt import (
@@ -41,13 +42,17 @@ from releases.publication.receipt import (
     spent_text,
     synthetic_beside,
 )
-from releases.publication.region_maps import Maps, column_of, map_of
+from releases.publication.region_maps import Maps, column_of, map_of, read_maps
 from releases.publication.shares import MOST_CELLS, Whole
+from releases.publication.trust_map import TRUST_MAP
+from releases.publication.trust_section import TrustSection, trust_section
 from releases.questions.base import kind_of
 from releases.questions.headline import ReleasedAnswer, number_text, value_text
 from releases.schema.descriptions import notes_of, table_of, with_unit
 
 HTML = "report.html"
+#: Before the names of a report that was written again.
+_AGAIN = "tested-"
 #: Questions in a report, and answers of each; the rest is in the files.
 _MOST_TABLES, _MOST_ROWS = 12, 60
 #: More bins of a column than this cannot be told apart in a heat map.
@@ -96,6 +101,7 @@ class Report:
     """What a report says.
 
     Attributes:
+        synthetic: how far the synthetic rows can be trusted, as on the page; empty where there are none.
         facts: cost, protection and method, each with its name.
         limits: what the numbers do not say.
         more: how many questions are in the files alone; empty where none.
@@ -114,6 +120,7 @@ class Report:
     rules: tuple[str, ...]
     limits: tuple[str, ...]
     citation: str
+    synthetic: tuple[ReportTable, ...] = ()
 
 
 def is_heat(family: Family | Part, universe: Universe) -> bool:
@@ -123,13 +130,13 @@ def is_heat(family: Family | Part, universe: Universe) -> bool:
     return all(2 <= universe[name].size <= _MAX_HEAT_BINS for name in family.attributes)
 
 
-def report_of(result: Mapping[str, Any], read: Callable[[int, int], Rows], *, digest: str, maps: Maps) -> Report:
+def report_of(result: Mapping[str, Any], read: Callable[[int, int], Rows], *, folder: Path, digest: str) -> Report:
     """
     Args:
         result: of a release, as its row keeps it, with its headline.
         read: the released answers from one place to before another.
         digest: SHA-256 of receipt.json.
-        maps: the boundaries that the release keeps.
+        folder: with its other files.
     """
     receipt = result["receipt"]
     schema = Schema.from_json(receipt["schema"])
@@ -145,7 +152,7 @@ def report_of(result: Mapping[str, Any], read: Callable[[int, int], Rows], *, di
         headline=found or bound,
         bound=bound if found else "",
         counted=counted_in_words(receipt),
-        tables=(*_tables(question, result, read, maps), *_associations(receipt)),
+        tables=(*_tables(question, result, read, read_maps(folder)), *_associations(receipt)),
         more=f"{more:,} more tables are in answers.csv." if more > 0 else "",
         facts=(
             ("Privacy spent", sensible(spent_text(receipt))),
@@ -156,6 +163,7 @@ def report_of(result: Mapping[str, Any], read: Callable[[int, int], Rows], *, di
         rules=tuple(rules_said(receipt)),
         limits=tuple(filter(None, _limits(receipt, schema, question))),
         citation=citation_text(receipt, digest=digest, address=address),
+        synthetic=(*_trusted(trust_section(result, folder)), *_attacked(disclosure_section(receipt, folder))),
     )
 
 
@@ -260,6 +268,71 @@ def _associations(receipt: Mapping[str, Any]) -> Iterator[ReportTable]:
         )
 
 
+def _trusted(trust: TrustSection | None) -> Iterator[ReportTable]:
+    """How far the synthetic rows can be trusted, as their page says it."""
+    if trust is None:
+        return
+    yield _plain(
+        "Quality of the synthetic rows",
+        ("Measure", "Certified", "Worst, certified", "Estimated"),
+        [(row.measure, row.certified, row.worst, row.estimated) for row in trust.quality],
+        says=trust.about,
+        more=" ".join(trust.details),
+    )
+    key = "In a square, a percentage is certified, m is measured, ~ modelled, – independent." if trust.chart else ""
+    yield _plain(
+        "Which relations to trust",
+        ("Columns", "State", "Away from the table by at most", "No count is off by more than"),
+        [(pair.columns, pair.state, pair.within, pair.rows) for pair in trust.pairs],
+        says=f"{trust.advice} {key}".strip(),
+        more=f"{trust.counts} {trust.more}".strip(),
+        chart=trust.chart,
+    )
+    if trust.associations:
+        yield _plain(
+            "Which columns go together in the synthetic rows",
+            ("Columns", "Association"),
+            [(pair.columns, pair.association) for pair in trust.pairs if pair.association],
+            says=trust.of_associations,
+            chart=trust.associations,
+        )
+
+
+def _attacked(test: DisclosureSection | None) -> Iterator[ReportTable]:
+    """What an attack found out, as the page of its release says it."""
+    if test is not None:
+        yield _plain(
+            "What an attack finds out",
+            ("People", "In the table", "Not in it", "More, with its range"),
+            [(row.people, row.inside, row.outside, row.more) for row in test.rows],
+            says=f"{test.found} {test.compared}",
+            more="Numbers are right guesses in 100 tries. " + " ".join(test.method),
+            is_measured=True,
+        )
+
+
+def _plain(
+    title: str,
+    heads: tuple[str, ...],
+    rows: Sequence[tuple[str, ...]],
+    *,
+    says: str,
+    more: str = "",
+    chart: dict[str, Any] | None = None,
+    is_measured: bool = False,
+) -> ReportTable:
+    left = f"{len(rows) - _MOST_ROWS:,} more rows are in {TRUST_MAP}." if len(rows) > _MOST_ROWS else ""
+    return ReportTable(
+        title=title,
+        heads=heads,
+        rows=tuple(rows[:_MOST_ROWS]),
+        says=says,
+        more=f"{left} {more}".strip(),
+        chart=chart,
+        is_measured=is_measured,
+    )
+
+
 def _heads(rows: Rows, *, of_dates: bool) -> tuple[str, ...]:
     if rows and "answer" in rows[0]:
         return ("Released answer",)
@@ -341,14 +414,32 @@ def files_of(report: Report) -> dict[str, bytes]:
         (work / drawing.SAID).write_text(json.dumps(asdict(report)))
         (work / drawing.PRINTED).write_text((settings.BASE_DIR / "templates/results/report.typ").read_text())
         draw(work)
-        tables = [
+        drawn = [
             {"table": table, "pictures": [path.read_text() for path in paths if path.exists()]}
-            for number, table in enumerate(report.tables)
+            for number, table in enumerate((*report.tables, *report.synthetic))
             for paths in [[work / drawing.picture_name(number, kind) for kind in drawing.KINDS]]
         ]
         printed = (work / drawing.PDF).read_bytes()
-    page = render_to_string("results/report.html", {"report": report, "tables": tables})
+    answers, synthetic = drawn[: len(report.tables)], drawn[len(report.tables) :]
+    sections = {"Answers": (answers, report.more), "Synthetic rows": (synthetic, "")}
+    page = render_to_string("results/report.html", {"report": report, "sections": sections})
     return {HTML: page.encode(), drawing.PDF: printed}
+
+
+def rewritten_name(name: str) -> str:
+    """What the file of a report is called that was written again, once an attack was tried on its release."""
+    return f"{_AGAIN}{name}"
+
+
+def rewritten(folder: Path) -> dict[str, Path]:
+    """By their names in downloads, the files of a report that was written again."""
+    found = {name: folder / rewritten_name(name) for name in (HTML, drawing.PDF)}
+    return {name: path for name, path in found.items() if path.is_file()}
+
+
+def latest(folder: Path, name: str) -> Path:
+    """The file of a release that is handed out by a name."""
+    return rewritten(folder).get(name, folder / name)
 
 
 def draw(work: Path) -> None:

@@ -21,6 +21,8 @@ MAX_PARTS = 6
 #: Columns that one of them counts, or groups by.
 MAX_COLUMNS = 3
 MAX_WEIGHT = 1000
+#: Signs of what a part is called.
+MAX_TITLE = 200
 #: What can be wanted beside the kinds of statistic.
 COUNTS, ROWS = "counts", "rows"
 #: What every column at a glance is called.
@@ -38,12 +40,14 @@ class PartAsked:
     Attributes:
         weight: its share of epsilon, beside the weights of the others.
         is_for_rows: synthetic rows are wanted, rather than the answers.
+        tables: how many lines it answers: its parts of delta and of the probability that a bound fails.
     """
 
     title: str
     workload: Mapping[str, Any]
     weight: str = "1"
     is_for_rows: bool = False
+    tables: int = 1
 
 
 def at_a_glance(universe: Universe, *, may_check: bool) -> list[PartAsked]:

@@ -1,7 +1,8 @@
 """Collections: several releases of one dataset, planned under one epsilon and one bound, and submitted together.
 
 Each part is an ordinary release with a plan, a charge and a result of its own, so the ledger's rule composes them. All
-bounds hold at once with probability 1 - beta, for each of k parts has beta / k (union bound).
+bounds hold at once with probability 1 - beta, for each of k questions has beta / k (union bound); a part that answers
+several has as many shares.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def draft_collection(
     """Begin a release for each part. Nothing is spent and no data are touched until they are submitted.
 
     Args:
-        epsilon, delta: for all parts together; they share epsilon by their weights, and delta evenly.
+        epsilon, delta: for all parts together; they share epsilon by their weights, and delta by their questions.
         options: by name, of mechanisms: what is kept for each part.
 
     Raises:
@@ -85,7 +86,7 @@ def draft_collection(
     privacy_budget(epsilon=epsilon, delta=delta)
     if not 0 < len(parts) <= MAX_PARTS:
         raise InvalidInput("parts", len(parts), f"must be 1 to {MAX_PARTS}")
-    weights, number = [read_weight(part.weight) for part in parts], len(parts)
+    weights, number = [read_weight(part.weight) for part in parts], sum(part.tables for part in parts)
     collection = Collection.objects.create(
         dataset=dataset,
         title=read_title(title, what="the collection holds"),
@@ -93,14 +94,18 @@ def draft_collection(
         beta=BETA,
         created_by=by,
     )
-    delta_of_each = _down(exact(delta, field="delta") / number, digits=_DELTA_DIGITS)
+    delta_of_all = exact(delta, field="delta")
     shares = split(exact(epsilon, field="epsilon"), weights)
     for place, (part, share) in enumerate(zip(parts, shares, strict=True)):
         kind = CHECK if part.workload.get("states") is True else PLAIN
         release = draft_release(dataset=dataset, by=by, title=part.title, kind=kind)
         set_questions(release=release, workload=part.workload)
         set_choice(
-            release=release, epsilon=share, delta=delta_of_each, beta=_beta_of_each(number), other_options=options
+            release=release,
+            epsilon=share,
+            delta=_down(delta_of_all * part.tables / number, digits=_DELTA_DIGITS),
+            beta=_part_of_beta(part.tables, of=number),
+            other_options=options,
         )
         CollectionPart.objects.create(
             collection=collection,
@@ -109,12 +114,14 @@ def draft_collection(
             weight=part.weight.strip(),
             is_for_rows=part.is_for_rows,
         )
-    audit_log.record(AuditAction.SAVE, actor=by, on=collection, detail=f"{number} releases, epsilon {epsilon.strip()}")
+    audit_log.record(
+        AuditAction.SAVE, actor=by, on=collection, detail=f"{len(parts)} releases, epsilon {epsilon.strip()}"
+    )
     return collection
 
 
-def _beta_of_each(number: int) -> str:
-    share = exact(BETA, field="beta") / number * 10**_BETA_PLACES
+def _part_of_beta(tables: int, *, of: int) -> str:
+    share = exact(BETA, field="beta") * tables / of * 10**_BETA_PLACES
     return decimal_text(Fraction(share.numerator // share.denominator, 10**_BETA_PLACES))
 
 

@@ -1,7 +1,7 @@
 """Disclosure tests of published releases: asked for on a release's page, run by a worker of the uploads' queue.
 
-A test runs the plan of a release on invented tables (`publication/disclosure.py`), so it touches no data and costs no
-budget. It can take minutes, so it does not hold up the queue of releases.
+A test runs the plan of a release on invented tables (`publication/attacked_release.py`), so it touches no data and
+costs no budget. It can take minutes, so it does not hold up the queue of releases.
 
     ask_for_test       by somebody of the dataset
     execute_test       by a worker
@@ -22,7 +22,7 @@ from django.utils import timezone
 from releases.engine.errors import Cancelled, EngineError
 from releases.ledger import audit_log
 from releases.models import AuditAction, DisclosureState, DisclosureTest, Release, ReleaseState
-from releases.publication.disclosure import attack_release
+from releases.publication.attacked_release import attack_release
 from releases.services.release_inputs import Refusal
 from releases.worker import leases
 from releases.worker.failures import log_failure

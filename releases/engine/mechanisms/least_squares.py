@@ -8,7 +8,8 @@ w_S,A, and an answer is the sum of its residuals spread evenly. Nothing but nois
 
 Bound. An answer is a sum Σ c_j y_j of noisy cells with known c_j, so its error is Σ c_j z_j, and the exact law of that
 (`bounds.combinations`) and the union bound over all k answers give the half widths: before the release, for the c_j
-follow from the questions and the noise alone. A cell t of table T that agrees with the cell s of S in exactly the
+follow from the questions and the noise alone. Where each of t tables has an equal part of β, an answer of one with k_T
+answers has β/(t k_T) in place of β/k. A cell t of table T that agrees with the cell s of S in exactly the
 attributes D of those I that both have has
 
     c = 1/(|T| v_T) Σ_{A ⊆ I} |A|²/(|S| W_A) Π_{i in A} ([i in D] - 1/d_i),
@@ -43,6 +44,14 @@ _MAX_TABLES, _MAX_PIECES, _MAX_COLUMNS = 300, 50_000, 10
 _SECONDS_A_PIECE = 7e-5
 #: How much is added to what is worked out in doubles.
 _ROUNDED_UP = 1 + 1e-9
+
+
+def shares_of_answers(workload: Workload, *, beta: float, of_each_table: bool) -> tuple[float, ...]:
+    """With which probability an answer of each family may be outside of its interval: together beta."""
+    if not of_each_table:
+        return (beta / workload.size,) * len(workload.families)
+    tables = len(workload.families)
+    return tuple(beta / (tables * family.cells(workload.universe)) for family in workload.families)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,13 +177,20 @@ class LeastSquares(NoisyMarginals):
         numbers = np.bincount(which.ravel(), weights=kinds[2]).astype(np.float64)
         return NoiseCombination(factors=factors, variances=variances, numbers=numbers)
 
-    def half_widths(self, *, beta: float) -> tuple[float, ...]:
-        """What the errors of all answers are within, all at once with probability 1 - beta."""
-        share = beta / self.workload.size
+    def half_widths(self, *, beta: float, of_each_table: bool = False) -> tuple[float, ...]:
+        """What the errors of all answers are within, all at once with probability 1 - beta.
+
+        Args:
+            of_each_table: each table has an equal part of beta, rather than each answer.
+        """
+        shares = shares_of_answers(self.workload, beta=beta, of_each_table=of_each_table)
         # Tables that look alike among the others have one half width.
-        keys = [np.concatenate([each.factors, each.variances, each.numbers]).tobytes() for each in self.errors]
+        keys = [
+            (np.concatenate([each.factors, each.variances, each.numbers]).tobytes(), share)
+            for each, share in zip(self.errors, shares, strict=True)
+        ]
         errors = dict(zip(keys, self.errors, strict=True))
-        found = {key: combination_quantile(error, law=self.law, beta=share) for key, error in errors.items()}
+        found = {key: combination_quantile(error, law=self.law, beta=key[1]) for key, error in errors.items()}
         return tuple(found[key] * _ROUNDED_UP for key in keys)
 
     def combined(self, noisy: Sequence[NDArray[np.float64]]) -> tuple[NDArray[np.float64], ...]:

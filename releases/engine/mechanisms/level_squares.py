@@ -37,7 +37,7 @@ from scipy.sparse import csr_array
 
 from releases.engine.bounds.combinations import DISCRETE_GAUSSIAN
 from releases.engine.domain.levels import Hierarchy
-from releases.engine.mechanisms.least_squares import NoisyMarginals
+from releases.engine.mechanisms.least_squares import NoisyMarginals, shares_of_answers
 from releases.engine.mechanisms.mixed_squares import RoundedErrors
 from releases.engine.workload.queries import Marginal, Workload
 from releases.engine.workload.residuals import Names, Residuals, subsets, with_bins
@@ -135,14 +135,19 @@ class LevelSquares(NoisyMarginals, LevelTables):
         """Of memory."""
         return 32 * max(self._factors) + 8 * self.size**2 * (_KEPT + 4)
 
-    def half_widths(self, *, beta: float) -> tuple[float, ...]:
-        """What the errors of all answers are within, all at once with probability 1 - beta."""
+    def half_widths(self, *, beta: float, of_each_table: bool = False) -> tuple[float, ...]:
+        """What the errors of all answers are within, all at once with probability 1 - beta.
+
+        Args:
+            of_each_table: each table has an equal part of beta, rather than each answer.
+        """
+        shares = shares_of_answers(self.workload, beta=beta, of_each_table=of_each_table)
         unit = self.variances[0]
         errors = _errors(self.workload, self.relative)
         # Tables that look alike among the others have one half width.
-        keys = [each.key for each in errors]
+        keys = [(each.key, share) for each, share in zip(errors, shares, strict=True)]
         found = {
-            key: each.scaled(unit).half_width(law=self.law, beta=beta / self.workload.size)
+            key: each.scaled(unit).half_width(law=self.law, beta=key[1])
             for key, each in dict(zip(keys, errors, strict=True)).items()
         }
         return tuple(found[key] for key in keys)

@@ -40,6 +40,7 @@ from releases.engine.bounds.combinations import (
     quick_quantile,
 )
 from releases.engine.domain.universe import Universe
+from releases.engine.mechanisms.least_squares import shares_of_answers
 from releases.engine.workload.queries import Count, Family, Marginal, Prefix, Workload
 from releases.engine.workload.residuals import Names, Residuals
 
@@ -135,9 +136,13 @@ class MixedSquares:
         """Of memory."""
         return 32 * sum(self._draws) * (self.unknowns + self.workload.size)
 
-    def half_widths(self, *, beta: float) -> tuple[float, ...]:
-        """What the errors of the answers of each family are within, all at once with probability 1 - beta."""
-        return _half_widths(self, beta)
+    def half_widths(self, *, beta: float, of_each_table: bool = False) -> tuple[float, ...]:
+        """What the errors of the answers of each family are within, all at once with probability 1 - beta.
+
+        Args:
+            of_each_table: each family has an equal part of beta, rather than each answer.
+        """
+        return _half_widths(self, shares_of_answers(self.workload, beta=beta, of_each_table=of_each_table))
 
     def combined(self, measured: Sequence[Floats]) -> tuple[Floats, ...]:
         """The consistent answers, from what was measured of each family."""
@@ -230,15 +235,14 @@ def _factors(
 
 
 @lru_cache(maxsize=32)
-def _half_widths(squares: MixedSquares, beta: float) -> tuple[float, ...]:
-    share = beta / squares.workload.size
+def _half_widths(squares: MixedSquares, shares: tuple[float, ...]) -> tuple[float, ...]:
     cells = [family.cells(squares.workload.universe) for family in squares.workload.families]
     variances = squares.variances_of_draws
     errors = (
         RoundedErrors.of(factors, variances, np.ones(variances.size))
         for factors in np.split(squares.factors, np.cumsum(cells)[:-1])
     )
-    return tuple(each.half_width(law=squares.law, beta=share) for each in errors)
+    return tuple(each.half_width(law=squares.law, beta=share) for each, share in zip(errors, shares, strict=True))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -12,6 +12,10 @@ option `agree`, and synthetic rows, which are made where their number or the sam
 An answer of weight w gets a w-th of the noise of one of weight 1, and the price stays the same: the noise is calibrated
 to the answers times their weights (`Workload.weighted_sensitivity`).
 
+With the option `confidence` of "tables" each of t families fails with probability at most β/t, and the bound of a
+family is that of its own draws. Of `laplace-queries`, where each unit moves all tables alike, a table of weight w has
+the noise and the bound that it would have in a release of its own, of ε w/Σw and β/t.
+
 With the option `agree` noisy marginals are made consistent afterwards, and the bound is that of `least_squares`: where
 it is not said, wherever that bound is below the other, which is known before the release.
 
@@ -35,6 +39,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import le
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -90,12 +95,24 @@ _WEIGHTED_FORMULA = (
     r"\alpha_w = \lfloor u / w \rfloor,\quad"
     r" u = \min\left\{u : \prod_w \Pr[|X_w| \le u / w]^{k_w} \ge 1 - \beta\right\}"
 )
+#: The bound where each of t tables has an equal part of beta.
+_TABLES_FORMULA = r"\alpha_T = \min\left\{m : \Pr[|X_T| \le m]^{k_T} \ge 1 - \tfrac{\beta}{t}\right\}"
 TOGETHER = Option(
     name="agree",
     help="Whether to make tables, running totals and counts that overlap agree with one another, which also makes them "
     "more precise. It costs nothing. Left to the mechanism, it does so where that makes the proved bound narrower.",
     choices=("no", "yes"),
     before="no",
+)
+ANSWERS, TABLES = "answers", "tables"
+CONFIDENCE = Option(
+    name="confidence",
+    help="What has equal parts of the probability that the bound fails: “answers”, which makes the largest error "
+    "smallest, or “tables”, so that no table has a wider interval than in a release of its own with its share of the "
+    "privacy budget.",
+    choices=(ANSWERS, TABLES),
+    default=ANSWERS,
+    before=ANSWERS,
 )
 #: Of more tables the mechanism does not try which bound is narrower: of so many that takes a fifth of a second.
 _MOST_TRIED = 100
@@ -151,7 +168,10 @@ def plan_noisy_queries(
         widths = noise.largest_weighted(counts, beta=beta)
     else:
         widths = {1: noise.largest(count=answers, beta=beta)}
-    if not half_widths:
+    if not half_widths and of_each_table(request.options):
+        half_widths = _of_tables(workload, noise, beta=beta)
+        formula = _TABLES_FORMULA
+    elif not half_widths:
         half_widths = tuple(widths[weight] for weight in weights)
         formula = _WEIGHTED_FORMULA if workload.is_weighted else formula
     variances = tuple(noise.of_weight(weight).variance for weight in weights)
@@ -161,6 +181,8 @@ def plan_noisy_queries(
     together, half_widths = agreed
     if together is not None:
         formula, source = said_of(together)
+        if of_each_table(request.options):
+            formula = formula.replace(r"\tfrac{\beta}{k}", r"\tfrac{\beta}{t\,k_T}")
     return (kind or NoisyQueriesPlan)(
         **request.inputs(),
         noise=noise,
@@ -184,6 +206,22 @@ def plan_noisy_queries(
     )
 
 
+def of_each_table(options: Mapping[str, Any]) -> bool:
+    """Whether each table has an equal part of the probability that the bound fails."""
+    return bool(options.get(CONFIDENCE.name) == TABLES)
+
+
+def _of_tables(workload: Workload, noise: Noise, *, beta: float) -> tuple[float, ...]:
+    """What the noise on a family of answers exceeds with probability at most beta / t, of each of t families."""
+    share = beta / len(workload.families)
+    sizes = [family.cells(workload.universe) for family in workload.families]
+    of_alike = {
+        (weight, size): noise.of_weight(weight).largest(count=size, beta=share)
+        for weight, size in set(zip(workload.weights, sizes, strict=True))
+    }
+    return tuple(of_alike[each] for each in zip(workload.weights, sizes, strict=True))
+
+
 def narrower(
     request: PlanRequest,
     law: SummandLaw,
@@ -195,7 +233,8 @@ def narrower(
     """How the answers are made to agree, and their half widths; None, and those given, where they are left as they are.
 
     Where the choice is the mechanism's they are made to agree if that lowers the largest half width, each times its
-    weight. A plan that says why, where they cannot be made to agree and that is asked for.
+    weight; where each table has its own part of beta, if it lowers some and widens none. A plan that says why, where
+    they cannot be made to agree and that is asked for.
 
     Args:
         variances: of the noise in each family.
@@ -213,12 +252,17 @@ def narrower(
     together, reason = _agreement(workload, law, variances, measuring)
     if together is None:
         return (None, half_widths) if wanted is None else infeasible(request, reason)
-    found = together.half_widths(beta=float(request.beta))
+    each_table = of_each_table(request.options)
+    found = together.half_widths(beta=float(request.beta), of_each_table=each_table)
 
     def largest(widths: Sequence[float]) -> float:
         return max(weight * width for weight, width in zip(workload.weights, widths, strict=True))
 
-    return (together, found) if wanted == "yes" or largest(found) < largest(half_widths) else (None, half_widths)
+    if each_table:
+        is_narrower = found != half_widths and all(map(le, found, half_widths))
+    else:
+        is_narrower = largest(found) < largest(half_widths)
+    return (together, found) if wanted == "yes" or is_narrower else (None, half_widths)
 
 
 def _agreement(
@@ -445,7 +489,7 @@ class _QueriesMechanism(Mechanism):
 
     law: ClassVar[NoiseLaw]
     formula: ClassVar[str]
-    options = (ROWS, TOGETHER, OWN_ROWS)
+    options = (ROWS, TOGETHER, OWN_ROWS, CONFIDENCE)
     uses_weights = True
     consistency = Consistency.OWN_NOISE
 

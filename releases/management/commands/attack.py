@@ -11,7 +11,8 @@ from django.core.management.base import BaseCommand, CommandError
 from releases.engine.errors import EngineError
 from releases.management.database import ensure_database
 from releases.models import Release
-from releases.publication.disclosure import DISCLOSURE_TEST, attack_release
+from releases.publication.attacked_release import attack_release
+from releases.publication.disclosure import DISCLOSURE_TEST
 
 
 class Command(BaseCommand):

@@ -18,8 +18,9 @@ from releases.ledger.balances import caps_of, left_text, per_cent
 from releases.models import Budget, Collection, Release, ReleaseState, share_of
 from releases.planning import recommendation
 from releases.planning.comparison import ComparedPlan
-from releases.presentation.releases.column_check import ColumnCheck
-from releases.publication.receipt import percent
+from releases.presentation.releases.column_check import ColumnCheck, LeftOut
+from releases.publication.receipt import percent, rows_text
+from releases.questions.together import MAX_PARTS
 from releases.services.releases import WhyItWaits, plan_digest
 
 
@@ -93,20 +94,6 @@ class PartChecked:
     own_page: str
     before_title: str
     before_address: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LeftOut:
-    """What becomes of values that were not declared, in some of the parts.
-
-    Attributes:
-        titles: of these parts.
-        found: what the latest check of the table says of their columns.
-    """
-
-    titles: str
-    rules: tuple[str, ...]
-    found: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -229,6 +216,7 @@ def _within(row: ComparedPlan) -> str:
 def _notes(row: ComparedPlan) -> Iterable[str]:
     if row.cost:
         yield f"Charges {row.cost}. Takes {row.seconds}, {row.memory}."
+    yield from _of_each_table(row)
     if row.synthetic_rows and row.for_synthetic_rows:
         yield f"Synthetic rows: {row.synthetic_rows}."
     if row.rows_counted:
@@ -237,6 +225,15 @@ def _notes(row: ComparedPlan) -> Iterable[str]:
         yield f"This is of little use: {' '.join(filter(None, [row.margin, row.says_little]))}."
     elif row.useful_from:
         yield f"{row.useful_from[:1].upper()}{row.useful_from[1:]}."
+
+
+def _of_each_table(row: ComparedPlan) -> Iterable[str]:
+    """How close each table is, of several that are measured together."""
+    families, universe = row.plan.workload.families, row.plan.workload.universe
+    if row.bound is not None and row.plan.workload.is_counts and 1 < len(families) <= MAX_PARTS:
+        widths = zip(families, row.bound.half_widths, strict=True)
+        tables = ", ".join(f"{each.title(universe)} within {rows_text(width, row.counted)}" for each, width in widths)
+        yield f"Measured together, in one release: {tables}."
 
 
 def _leaves(budget: Budget | None, drafts: Sequence[PartPlanned]) -> str:

@@ -56,7 +56,8 @@ class CollectionPage:
         confidence: how sure all of their bounds are at once.
         check_address: where drafts that are left are released; empty where there are none.
         address: what is fetched until nothing changes by itself; empty where nothing does.
-        report_address: of one report of all that is published; empty where nothing is.
+        report_address: of one report of several results; empty while some are computed, and where there are not two.
+        report: what it is called.
     """
 
     title: str
@@ -68,6 +69,7 @@ class CollectionPage:
     check_address: str
     address: str
     report_address: str
+    report: str
 
 
 def collection_page(collection: Collection, releases: Sequence[Release], *, is_own: bool) -> CollectionPage:
@@ -78,6 +80,7 @@ def collection_page(collection: Collection, releases: Sequence[Release], *, is_o
     """
     states = {release.status for release in releases}
     waits = any(not each.is_final and each not in (ReleaseState.REVIEW, ReleaseState.DRAFT) for each in states)
+    number = 0 if waits else sum(map(has_report, releases))
     return CollectionPage(
         title=collection.title,
         dataset=collection.dataset.title,
@@ -89,7 +92,8 @@ def collection_page(collection: Collection, releases: Sequence[Release], *, is_o
         if is_own and ReleaseState.DRAFT in states
         else "",
         address=reverse("collection", args=[collection.pk]) if waits else "",
-        report_address=reverse("collection_report", args=[collection.pk]) if any(map(has_report, releases)) else "",
+        report_address=reverse("collection_report", args=[collection.pk]) if number > 1 else "",
+        report=f"One report of {'all' if number == len(releases) else f'the {number}'} results",
     )
 
 

@@ -39,6 +39,25 @@ class ColumnCheck:
         return reverse("release_detail", args=[self.release.pk])
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LeftOut:
+    """What becomes of values that were not declared, in some parts of what is released.
+
+    Attributes:
+        titles: of these parts; empty where there is one alone.
+        found: what the latest check of the table says of their columns.
+    """
+
+    titles: str
+    rules: tuple[str, ...]
+    found: tuple[str, ...]
+
+    @property
+    def says(self) -> str:
+        """What the check found, and of which parts; empty where there is nothing to say."""
+        return " ".join([*([f"In {self.titles}:"] if self.titles else []), *self.found])
+
+
 NO_CHECK = ColumnCheck(release=None)
 
 

@@ -12,7 +12,7 @@ from releases.ledger.capacity import ReleasesThatFit
 from releases.models import Budget, Release
 from releases.planning.comparison import ComparedPlan, rows_counted_in_words
 from releases.planning.leaves import Leaves, room_after
-from releases.presentation.releases.column_check import ColumnCheck
+from releases.presentation.releases.column_check import ColumnCheck, LeftOut
 from releases.services.releases import plan_digest
 
 #: How synthetic rows are chosen.
@@ -35,6 +35,7 @@ class ConfirmPage:
         charged: what is charged, and when.
         why_it_waits: why a reviewer sees it first; empty where it starts at once.
         check: what the latest check of the table says of the plan's columns.
+        left_out: what becomes of values that were not declared; empty where nothing has to.
         reason_label, reason_help: of the field for a reason; empty where none is asked for.
         problem: why it cannot be confirmed, or was not; empty where nothing is wrong.
         wants_budget: a larger budget would allow it.
@@ -58,6 +59,7 @@ class ConfirmPage:
     charged: str
     why_it_waits: str
     check: ColumnCheck
+    left_out: tuple[LeftOut, ...]
     reason_label: str
     reason_help: str
     button: str
@@ -77,6 +79,7 @@ def confirm_page(
     problem: str,
     why_it_waits: str,
     check: ColumnCheck,
+    rules: Sequence[str],
     button: str,
 ) -> ConfirmPage:
     """
@@ -85,6 +88,7 @@ def confirm_page(
         barred: why it cannot be confirmed; empty where it can.
         problem: why the press on the button was refused; empty where it was not.
         check: what the latest check of the table says of the plan's columns.
+        rules: what becomes of values that were not declared.
         button: what the button says where no reviewer has to see the plan.
     """
     return ConfirmPage(
@@ -105,6 +109,7 @@ def confirm_page(
         charged=f"{_capital(row.cost or 'the epsilon')} is charged {'once it is approved' if why_it_waits else 'now'}",
         why_it_waits=why_it_waits,
         check=check,
+        left_out=(LeftOut(titles="", rules=tuple(rules), found=check.found),) if rules else (),
         reason_label=_reason_label(check, why_it_waits, row.counted),
         reason_help="The reviewer reads this." if why_it_waits else "Reviewers can read this.",
         button="Ask for the review" if why_it_waits else button,

@@ -84,14 +84,14 @@ def wants_shown(release: Release, *, want: Want | None, kind: str) -> WantsShown
     )
     survey = Choice(
         title="A survey",
-        says="Ask people directly: each answer is randomised before it is sent.",
+        says="Each answer is randomised before it is sent.",
         address=reverse("new_survey"),
         is_chosen=False,
     )
     together = reverse("new_collection", args=[release.dataset_id])
     glance = Choice(
         title="Everything at a glance",
-        says="A small chart of each column, and the pairs of columns that go together most.",
+        says="A small chart of each column, and the strongest associations.",
         address=f"{together}#glance",
         is_chosen=False,
     )

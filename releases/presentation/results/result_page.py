@@ -18,14 +18,14 @@ from releases.models import CHECK, Release, ReleaseState, WorkloadVersion
 from releases.planning.usefulness import says_little_of_released
 from releases.presentation.releases.column_check import NO_CHECK, ColumnCheck, column_check, own_findings
 from releases.presentation.results.answers import AnswersTable, Wish, answers_table, binned_columns
-from releases.presentation.results.disclosure import AttackOffer, DisclosureSection, attack_offer, disclosure_section
+from releases.presentation.results.disclosure import AttackOffer, attack_offer
 from releases.presentation.results.statistics import ShownStatistic, shown_statistic
 from releases.presentation.results.stored_answers import is_any_above_zero
-from releases.presentation.results.trust import TrustSection, trust_section
 from releases.publication import files
 from releases.publication.archive import ARCHIVE, dictionary_of, download_names
 from releases.publication.associations import associations_of
 from releases.publication.dictionary import DICTIONARY, DescribedColumn, columns_of
+from releases.publication.disclosure import DisclosureSection, disclosure_section
 from releases.publication.headline import headline
 from releases.publication.readme import FILES
 from releases.publication.receipt import (
@@ -40,6 +40,8 @@ from releases.publication.receipt import (
     synthetic_beside,
 )
 from releases.publication.replicates import REPLICATES, replicates_in_words
+from releases.publication.report import rewritten
+from releases.publication.trust_section import TrustSection, trust_section
 from releases.questions.base import kind_of
 from releases.schema import learned
 from releases.schema.descriptions import notes_of, table_of
@@ -318,7 +320,8 @@ def _downloads(release: Release, folder: Path, universe: Universe) -> dict[str, 
 
 def _sizes(folder: Path, result: dict[str, Any], universe: Universe) -> dict[str, str]:
     """Of each download. The archive shrinks what it holds, so it is below all of it together."""
-    sizes = dict(result["files"])
+    again = {name: path.stat().st_size for name, path in rewritten(folder).items() if name in result["files"]}
+    sizes = result["files"] | again
     if sum(each.size for each in universe.attributes) <= _MAX_MEASURED_BINS:
         sizes[DICTIONARY] = len(dictionary_of(folder, result).encode())
     shown = {name: files.readable_size(size) for name, size in sizes.items()}

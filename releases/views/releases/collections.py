@@ -17,8 +17,10 @@ from releases import services
 from releases.display.error_messages import in_words
 from releases.display.paging import chosen_page
 from releases.engine.accounting import accountant
-from releases.engine.domain.privacy import decimal_text
+from releases.engine.domain.privacy import decimal_text, exact, privacy_budget
 from releases.engine.errors import EngineError, InvalidInput
+from releases.engine.mechanisms.base import Plan
+from releases.engine.workload.queries import Workload
 from releases.forms.collections import TITLE, CollectionForm, GlanceForm, PartFormSet, ShareForm, SubmitCollectionForm
 from releases.forms.releases import OptionsForm
 from releases.ledger import person_limits
@@ -29,6 +31,7 @@ from releases.planning import comparison, recommendation
 from releases.planning.epsilon_meaning import epsilon_meaning
 from releases.planning.error_ratio import PlanPart, shares_for_ratio
 from releases.planning.row_methods import options_for_rows
+from releases.planning.shared_noise import SharedInputs, is_shared, measured_together, narrowest, options_for_tables
 from releases.planning.usefulness import guessed_rows
 from releases.presentation.releases.collection_check import PartPlanned, collection_check
 from releases.presentation.releases.collection_page import collection_page, has_report
@@ -49,6 +52,7 @@ from releases.questions.together import (
     statistics_together,
     why_no_associations,
 )
+from releases.services.collections import BETA
 from releases.services.releases import DRAFT_CHANGED, plan_digest
 from releases.views.common.wizard import budget_facts, not_ready
 from releases.views.releases.compare import with_guess
@@ -119,13 +123,16 @@ def _draft(dataset: Dataset, given: Mapping[str, Any], asked: Sequence[PartAsked
     options = OptionsForm(QueryDict()).typed
     if given["population"] is not None:
         options = with_guess(options, given["population"])
+    delta = comparison.first_delta(dataset.budget)
+    budget = privacy_budget(epsilon=given["epsilon"], delta=delta)
+    schema = services.release_inputs.declared_schema(dataset)
     return services.collections.draft_collection(
         dataset=dataset,
         by=by,
         title=given["title"].strip() or TITLE,
         epsilon=given["epsilon"],
-        delta=comparison.first_delta(dataset.budget),
-        parts=asked,
+        delta=delta,
+        parts=measured_together(asked, schema, budget=budget, beta=exact(BETA, field="beta")),
         options=options,
     )
 
@@ -137,8 +144,11 @@ def _choose_methods(collection: Collection) -> None:
         release = part.release
         if release.status is not ReleaseState.DRAFT:
             continue
+        are_tables = is_shared(release.workload) and not part.is_for_rows
         if part.is_for_rows:
             release.options = options_for_rows(release.options or {})
+        elif are_tables:
+            release.options = options_for_tables(release.options or {})
         try:
             plans = services.releases.compare(release=release)
         except (InvalidInput, services.release_inputs.Refusal):
@@ -146,6 +156,8 @@ def _choose_methods(collection: Collection) -> None:
         rows = comparison.compared(plans, release.dataset.budget, guess=guessed_rows(release.options))
         first = recommendation.recommended(rows, for_rows=part.is_for_rows)
         name = first.mechanism.name if first is not None else ""
+        if are_tables:
+            name = _for_each_table(release, [row.plan for row in rows if row.can_be_chosen]) or name
         services.releases.set_choice(
             release=release,
             epsilon=release.epsilon,
@@ -154,6 +166,15 @@ def _choose_methods(collection: Collection) -> None:
             mechanism_name=name,
             options=release.options.get(name),
         )
+
+
+def _for_each_table(release: Release, plans: Sequence[Plan]) -> str:
+    """The method that is best for every table of a part; empty where none is proved."""
+    schema, workload, budget, beta = services.release_inputs.inputs_of(release)
+    assert isinstance(workload, Workload)
+    inputs = SharedInputs(schema=schema, workload=workload, budget=budget, beta=beta)
+    found = narrowest(plans, inputs)
+    return "" if found is None else found.mechanism
 
 
 def confirm_collection(request: HttpRequest, collection_id: uuid.UUID) -> HttpResponse:

@@ -67,6 +67,7 @@ def _shown(
     waits = None if barred else services.releases.why_it_waits(release=release, plan=plan, by=signed_in(request))
     pages = pages_of(release)
     form.fields["title"].label = pages.title_label
+    facts = pages.facts(request, release, plan)
     page = confirm_page(
         release,
         plan,
@@ -75,6 +76,7 @@ def _shown(
         problem=problem,
         why_it_waits=waits.in_words("you") if waits is not None else "",
         check=column_check(release, plan.schema.universe),
+        rules=facts.get("rules", ()),
         button=pages.button,
     )
     context = {
@@ -85,7 +87,7 @@ def _shown(
         "address_of_plan": pages.address_of_plan(release),
         "meaning": epsilon_meaning(release.epsilon, delta=release.delta, price=row.price),
         **frame("confirm", release.dataset, release),
-        **pages.facts(request, release, plan),
+        **facts,
     }
     refused = 409 if request.method == "POST" and page.problem else 200
     return render(request, pages.confirmation, context, status=400 if form.errors else refused)

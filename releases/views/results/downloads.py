@@ -25,6 +25,7 @@ from releases.publication.dictionary import DICTIONARY
 from releases.publication.disclosure import DISCLOSURE_TEST
 from releases.publication.readme import name_of
 from releases.publication.receipt import counted_by, learned_in, limit_in_words, percent, protects_text, rows_text
+from releases.publication.report import latest
 from releases.schema.bin_edges import made_in_words
 from releases.views.results.certificates import certificates_of, certified_files
 from releases.views.results.citation import address_of
@@ -120,7 +121,7 @@ def file_of_release(request: HttpRequest, release_id: uuid.UUID, name: str) -> H
         written = archive.dictionary_of(folder, result)
         response = HttpResponse(written, content_type="text/csv; charset=utf-8")
     else:
-        response = FileResponse((folder / name).open("rb"), filename=name)
+        response = FileResponse(latest(folder, name).open("rb"), filename=name)
     told_apart = name_of(release.title, str(release.pk))
     told_apart += ".zip" if name == ARCHIVE else f"-{_with_its_bound(name, result['receipt'])}"
     response["Content-Disposition"] = f'attachment; filename="{told_apart}"'

@@ -231,3 +231,64 @@ def test_what_agrees_is_made_of_the_noisy_answers_alone(name):
     noisy, released = (plan.run(table, rng=StreamRandomness(b"same")).estimates for plan in (plain, agreeing))
     for one, other in zip(agreeing.together.combined(noisy), released, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+TABLES = [{"marginal": ["c0", "c1"], "weight": 2}, {"marginal": ["c0"]}, {"marginal": ["c1"], "weight": 3}]
+
+
+def _within(scale, count, beta):
+    """The least m such that so many discrete Laplace draws are all at most m with probability 1 - beta."""
+    q = np.exp(-1 / scale)
+    return next(m for m in range(10**6) if (1 - 2 * q ** (m + 1) / (1 + q)) ** count >= 1 - beta)
+
+
+def _tables(sizes, neighbours="add_remove", **options):
+    columns = telling.categories(sizes, outside="v0")
+    return telling.planned(
+        "laplace-queries", columns, TABLES, neighbours, epsilon="1/2", confidence="tables", **options
+    )
+
+
+@pytest.mark.parametrize("neighbours", telling.RELATIONS)
+@pytest.mark.parametrize("sizes", [(5, 3), (2, 40), (10, 10)])
+def test_no_table_has_a_wider_interval_than_alone_with_its_share_and_those_that_agree_have_narrower_ones(
+    sizes, neighbours
+):
+    moved = 1 if neighbours == "add_remove" else 2
+    cells = (sizes[0] * sizes[1], *sizes)
+    alone = [
+        _within(moved / (0.5 * weight / 6), count, 0.05 / 3) for weight, count in zip((2, 1, 3), cells, strict=True)
+    ]
+    own, together = (_tables(sizes, neighbours, agree=agree).bound.half_widths for agree in ("no", None))
+    assert list(own) == alone
+    assert all(one <= other for one, other in zip(together, alone, strict=True))
+    assert sum(together) < sum(alone)
+
+
+def test_each_table_is_within_its_interval_as_often_as_its_part_of_the_probability_says_and_they_agree():
+    """A false alarm of one in a million; three quarters of the width would be noticed."""
+    sizes, runs = (4, 3), 6_000
+    plan = _tables(sizes)
+    assert plan.together is not None
+    counts = telling.some_counts(plan.workload.universe, 500)
+    truths = [counts.counts.reshape(-1), counts.counts.sum(axis=1), counts.counts.sum(axis=0)]
+    rng = StreamRandomness(b"each table")
+    missed, would_miss = np.zeros(3, dtype=int), np.zeros(3, dtype=int)
+    for _ in range(runs):
+        answers = plan.released(plan.measured(counts, rng))
+        table = answers[0].reshape(sizes)
+        np.testing.assert_allclose(table.sum(axis=1), answers[1], atol=1e-6)
+        np.testing.assert_allclose(table.sum(axis=0), answers[2], atol=1e-6)
+        off = np.array([np.abs(one - true).max() for one, true in zip(answers, truths, strict=True)])
+        missed += off > plan.bound.half_widths
+        would_miss += off > 0.75 * np.array(plan.bound.half_widths)
+    most = binom.isf(telling.FALSE_ALARM / 3, runs, 0.05 / 3)
+    assert missed.max() <= most
+    assert would_miss.min() > most
+
+
+def test_a_plan_stored_before_there_was_the_choice_is_read_as_it_was():
+    plan = planned(PAIRS, "laplace-queries")
+    stored = plan.to_json()
+    del stored["options"]["confidence"]
+    assert plan_from_json(stored).bound == plan.bound

@@ -50,6 +50,11 @@ class Walk:
         self.click(self.page.get_by_role("link", name=name, exact=True).first)
         self.arrived()
 
+    def fill(self, label, text):
+        """A field is clicked, and typed in."""
+        self.clicks += 1
+        self.page.get_by_label(label, exact=False).first.fill(text)
+
     def tick(self, name):
         self.click(self.page.get_by_label(name, exact=False).first)
 
@@ -73,8 +78,8 @@ class Walk:
 def walk(visitor, installation, tmp_path):
     """Of alice, who has a dataset with a budget, at its page."""
 
-    def begin(title):
-        made = GRANTED + '\n    answer = {{"dataset": str(dataset.pk)}}\n'
+    def begin(title, earlier=""):
+        made = GRANTED + earlier + '\n    answer = {{"dataset": str(dataset.pk)}}\n'
         dataset = installation.run(made.format(title=title, folder=str(tmp_path)))["dataset"]
         window = visitor()
         window.sign_in("alice", PASSWORD)
@@ -109,7 +114,7 @@ def of_means_by_group(walk):
     walk.press("Plan a release")
     walk.follow("Averages or totals")
     walk.tick("age")
-    walk.page.get_by_label("In each group of").fill("sex")
+    walk.fill("In each group of", "sex")
     walk.press("Compare methods")
     walk.choose_and_release()
     return "average age"
@@ -134,18 +139,62 @@ def of_everything(walk):
     return "First quartile"
 
 
+def of_a_session(walk):
+    walk.press("Plan a release")
+    walk.follow("A live session")
+    walk.press("Go on to confirm")
+    walk.press("Spend and open", leads_on=False)
+    walk.window.wait_for_worker(walk.page.get_by_role("heading", name="Ask how many rows"))
+    walk.arrived()
+    walk.tick("female")
+    walk.press("Ask", leads_on=False)
+    expect(walk.page.locator("#answer h2")).to_have_text("sex: female")
+    walk.arrived()
+    return "sex: female"
+
+
+def of_a_survey(walk):
+    walk.press("Plan a release")
+    walk.follow("A survey")
+    walk.fill("Title", "Smoking")
+    walk.fill("Question", "Do you smoke?")
+    walk.fill("Answers, one a line", "yes\nno")
+    walk.fill("Epsilon of each respondent", "1.5")
+    walk.press("Keep as a draft")
+    walk.press("Open the survey")
+    return "Give the link below to the people you ask."
+
+
+def of_the_same_as_last_year(walk):
+    walk.press("Plan a release")
+    walk.follow("The same as before")
+    walk.press("Ask these")
+    walk.press("Compare methods")
+    walk.choose_and_release()
+    return "The most frequent combination"
+
+
 TASKS = {
     "a table": of_a_table,
     "synthetic rows": of_synthetic_rows,
     "means by group": of_means_by_group,
     "a median": of_a_median,
     "everything": of_everything,
+    "a session": of_a_session,
+    "a survey": of_a_survey,
+    "the same as last year": of_the_same_as_last_year,
 }
+#: What was asked last year.
+EARLIER = """
+    earlier = services.releases.draft_release(dataset=dataset, by=alice, title="Last year")
+    services.releases.set_questions(
+        release=earlier, workload={{"version": 1, "queries": [{{"marginal": ["age", "sex"]}}]}})
+"""
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_task_takes_few_pages_clicks_and_words(walk, task):
-    here = walk(f"Few pages for {task}")
+    here = walk(f"Few pages for {task}", EARLIER if task == "the same as last year" else "")
     said = TASKS[task](here)
     expect(here.page.locator("main")).to_contain_text(said)
     print(f"\n{task}: {here.says()}")  # noqa: T201

@@ -2,15 +2,18 @@
 
 import re
 import uuid
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
 from releases import services
+from releases.engine.domain.privacy import PureDP
 from releases.engine.errors import InvalidInput
+from releases.engine.mechanisms.base import mechanism
 from releases.ledger import refusals
 from releases.models import AuditEvent, Budget, Collection, Organisation, Release
-from releases.publication.files import folder_of
+from releases.publication.files import folder_of, read_answers
 from releases.questions.base import Columns
 from releases.questions.together import PartAsked, statistics_together
 from tests.web.pages import body, field_value, link, words
@@ -303,6 +306,118 @@ def test_epsilons_or_errors_of_counts_get_the_ratio_of_their_shares_with_methods
 UNITS = (("1", "2", "1"), {"share_rule": "error"}, "about how many rows there are")
 
 
+TABLES = {"form-0-wanted": "counts", "form-0-first": "band", "form-0-second": "sex", "form-0-share": "1.5"}
+TABLES |= {"form-1-wanted": "mean", "form-1-number": "age", "form-2-wanted": "counts", "form-2-first": "sex"}
+BANDS = {"name": "band", "type": "categorical", "categories": ["a", "b", "c", "d"], "outside": "d"}
+SEXES = {"name": "sex", "type": "categorical", "categories": ["female", "male"], "outside": "male"}
+
+
+@pytest.fixture
+def whole(make_declared):
+    """A dataset of which no table of categories leaves out a row."""
+    rows = "".join(f"{'abcd'[place % 4]},{('female', 'male')[place % 3 > 0]},30\n" for place in range(600))
+    ages = {"name": "age", "type": "integer", "edges": [18, 40, 65]}
+    return make_declared([BANDS, SEXES, ages], content=f"band,sex,age\n{rows}".encode(), epsilon="10")
+
+
+@pytest.fixture
+def plan_of_whole(whole, as_, alice):
+    as_(alice).post(link("new_collection", whole), LINES | TABLES)
+    return Collection.objects.get()
+
+
+def test_tables_of_one_population_are_one_release_that_agrees_with_narrower_intervals_at_no_higher_price(
+    plan_of_whole, confirm, check_page, collect, whole
+):
+    collection = plan_of_whole
+    together, mean = releases_of(collection)
+    assert [each.workload["queries"] for each in (together, mean)] == [
+        [{"marginal": ["band", "sex"], "weight": 3}, {"marginal": ["sex"], "weight": 2}],
+        [{"mean": ["age"]}],
+    ]
+    assert together.title == "Counts by band, sex; counts by sex"
+    assert [Fraction(each.epsilon) for each in (together, mean)] == [Fraction("0.714285"), Fraction("0.285714")]
+    assert [Fraction(each.beta) for each in (together, mean)] == [Fraction("0.033333"), Fraction("0.016666")]
+    # As they were before: each table a release of its own.
+    both = {"version": 1, "queries": [{"marginal": ["band", "sex"]}]}
+    asked = (("Both", both), ("Mean", AVERAGE), ("Sex", COUNTS))
+    apart = collect(whole, asked=asked, weights=("1.5", "1", "1"), methods=())
+    alone = []
+    for each in (releases_of(apart)[0], releases_of(apart)[2]):
+        plans = [plan for plan in services.releases.compare(release=each) if not plan.infeasible and plan.bound]
+        alone.append(min(plan.bound.alpha for plan in plans if plan.bound.proof.is_unconditional))
+    (_, planned_together), _ = planned(collection)
+    widths = planned_together.bound.half_widths
+    assert all(one <= other for one, other in zip(widths, alone, strict=True)), (widths, alone)
+    assert sum(widths) < sum(alone)
+    said = words(check_page(collection))
+    assert re.search(r"Measured together, in one release: band × sex within [\d.]+ rows, sex within [\d.]+ rows", said)
+    confirm(collection)
+    charged = charges().get(release=together)
+    assert Fraction(charged.epsilon, E12) <= Fraction(together.epsilon)
+    assert services.execution.execute_release(release_id=together.pk)
+    together.refresh_from_db()
+    assert together.result["receipt"]["bound"]["half_widths"] == list(widths)
+    stored = read_answers(folder_of(together)).to_pylist()
+    table = {}
+    for row in stored:
+        if row["query"] == "band × sex":
+            table[row["sex"]] = table.get(row["sex"], 0) + row["estimate"]
+    of_sex = {row["sex"]: row["estimate"] for row in stored if row["query"] == "sex"}
+    # Numbers are rounded to cents. A cell below 0 would be shown as 0: of 50 rows and more none is.
+    assert table == pytest.approx(of_sex, abs=0.1)
+
+
+def test_another_share_of_tables_that_are_measured_together_keeps_them_within_what_they_have_alone(
+    plan_of_whole, share
+):
+    collection = plan_of_whole
+    for weights in (("5", "1"), ("1", "5")):
+        assert share(collection, *weights).status_code == 302
+        (release, plan_now), _ = planned(collection)
+        narrow = [plan_now.bound.half_widths]
+        epsilon = Fraction(release.epsilon)
+        for family, weight in zip(plan_now.workload.families, (3, 2), strict=True):
+            own = mechanism("laplace-queries").plan(
+                plan_now.schema,
+                replace(plan_now.workload, families=(replace(family, weight=1),)),
+                budget=PureDP(epsilon=epsilon * weight / 5),
+                beta=Fraction(release.beta) / 2,
+            )
+            narrow.append(own.bound.alpha)
+        assert all(one <= other for one, other in zip(narrow[0], narrow[1:], strict=True))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        # Twice the same table, a table for rows, and tables in such a ratio that no importance says it.
+        {"form-1-wanted": "counts", "form-1-first": "sex", "form-2-wanted": "counts", "form-2-first": "sex"},
+        {"form-1-wanted": "counts", "form-1-first": "sex", "form-2-wanted": "rows", "form-2-first": "sex"},
+        {
+            "form-1-wanted": "counts",
+            "form-1-first": "sex",
+            "form-1-share": "0.0001",
+            "form-2-wanted": "counts",
+            "form-2-first": "age",
+            "form-2-share": "999",
+        },
+    ],
+)
+def test_what_cannot_be_measured_together_stays_apart(whole, as_, alice, lines):
+    as_(alice).post(link("new_collection", whole), LINES | lines)
+    assert len(releases_of(Collection.objects.get())) == 2
+
+
+def test_tables_that_leave_out_rows_by_different_rules_stay_apart(plan):
+    """A row with no valid age is in the table of sex, and not in that of both."""
+    plan(
+        **{"form-0-wanted": "counts", "form-0-first": "age", "form-0-second": "sex"},
+        **{"form-1-wanted": "counts", "form-1-first": "sex"},
+    )
+    assert len(releases_of(Collection.objects.get())) == 2
+
+
 @pytest.mark.parametrize(
     ("weights", "typed", "message"), [UNITS, (("0", "1", "1"), {}, "share: '0' must be above 0 and at most 1,000")]
 )
@@ -412,6 +527,33 @@ def test_the_page_refuses_what_it_must_and_charges_nothing(collect, confirm, dat
     assert response.status_code == 409
     assert response.context["page"].can_be_released is bool(changed)
     assert not charges().exists()
+
+
+def test_one_report_is_offered_of_two_results_and_more_once_nothing_is_computed_and_says_how_many(
+    collect, dataset, alice, as_
+):
+    collection = collect(dataset)
+    submit(planned(collection), alice)
+
+    def offered():
+        return re.findall(r"One report of \w+ ?\d* results", words(as_(alice).get(link("collection", collection))))
+
+    first, second, third = releases_of(collection)
+    for each in (first, second):
+        assert services.execution.execute_release(release_id=each.pk)
+        assert offered() == []
+    services.releases.cancel_release(release=third, by=alice)
+    assert offered() == ["One report of the 2 results"]
+    Release.objects.filter(pk=second.pk).update(state="withdrawn")
+    assert offered() == []
+
+
+def test_the_report_of_all_results_is_called_so(collect, dataset, alice, as_):
+    collection = collect(dataset)
+    submit(planned(collection), alice)
+    for each in releases_of(collection):
+        assert services.execution.execute_release(release_id=each.pk)
+    assert "One report of all results" in words(as_(alice).get(link("collection", collection)))
 
 
 def test_one_report_holds_what_the_reader_may_see_and_each_part_s_download_is_recorded(

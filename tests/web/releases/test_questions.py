@@ -115,6 +115,15 @@ def test_what_is_asked_is_stored_and_what_is_removed_is_gone(ask, blank, sent, a
     assert queries(blank) == asked
 
 
+@pytest.mark.parametrize("last", ["clear", "remove-0"])
+def test_after_the_last_question_is_removed_the_focus_goes_to_a_place_that_is_there(ask, blank, as_, alice, last):
+    ask(action="prefix", prefix="age")
+    answer = ask(action=last)
+    address, place = answer.url.split("#")
+    assert queries(blank) is None
+    assert re.search(rf'<\w+ id="{place}" tabindex="-1"', body(as_(alice).get(address)))
+
+
 def test_running_totals_of_categories_are_asked_only_where_their_order_is_confirmed(ask, blank):
     assert ask(action="prefix", prefix="sex").status_code == 400
     assert queries(blank) is None

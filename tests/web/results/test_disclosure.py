@@ -3,7 +3,9 @@
 import io
 import json
 import re
+import subprocess
 import zipfile
+from html import unescape
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -11,8 +13,9 @@ from django.core.management import CommandError, call_command
 from releases import services
 from releases.engine.disclosure import membership
 from releases.models import AuditAction, AuditEvent, DisclosureState, DisclosureTest, LedgerEntry
-from releases.publication import disclosure, files
+from releases.publication import attacked_release, files, report
 from releases.publication.disclosure import DISCLOSURE_TEST
+from releases.publication.joined_report import body_of
 from tests.web.pages import body, link, visible_text, visible_words, words
 
 OUTCOME = {"inside": 0.5, "outside": 0.49, "difference": 0.01, "margin": 0.02, "people": 100}
@@ -86,14 +89,59 @@ def test_it_reads_no_table_charges_nothing_and_changes_nothing_that_was_publishe
     assert full.result == result
     assert (LedgerEntry.objects.count(), AuditEvent.objects.count()) == (lines, entries)
     after = {path.name: path.read_bytes() for path in folder.iterdir()}
-    assert after.pop(DISCLOSURE_TEST)
+    for name in (DISCLOSURE_TEST, "tested-report.html", "tested-report.pdf"):
+        assert after.pop(name)
     assert after == before
+
+
+@pytest.mark.draws
+def test_from_then_on_the_report_says_what_the_page_says_of_the_attack_wherever_it_is_handed_out(
+    full, attack, as_, alice
+):
+    def sent(name):
+        return b"".join(as_(alice).get(link("download", full, name)))
+
+    before = {name: sent(name) for name in ("report.html", "report.pdf")}
+    assert "attack" not in before["report.html"].decode()
+    attack(full)
+    page = as_(alice).get(link("release_detail", full)).context["page"]
+    test, report = page.disclosure, sent("report.html")
+    said = " ".join(unescape(report.decode()).split())
+    cells = [cell for row in test.rows for cell in (row.people, row.inside, row.outside, row.more)]
+    for each in (test.found, test.compared, *cells, *test.method):
+        assert each in said, each
+    assert sent("report.pdf").startswith(b"%PDF-")
+    assert len(sent("report.pdf")) > len(before["report.pdf"])
+    with zipfile.ZipFile(io.BytesIO(sent("release.zip"))) as archive:
+        archived = {name.split("/")[1]: archive.read(name) for name in archive.namelist()}
+    assert archived["report.html"] == report
+    assert archived["report.pdf"] == sent("report.pdf")
+    assert not any(name.startswith("tested") for name in archived)
+    assert test.found in unescape(body_of(files.folder_of(full)))
+    (shown,) = [each for row in page.downloads.values() for each in row if each.name == "report.html"]
+    assert shown.size == files.readable_size(len(report))
+
+
+def test_a_report_that_cannot_be_drawn_again_does_not_lose_the_test(full, attack, monkeypatch, as_, alice):
+    def fails(*_):
+        raise subprocess.TimeoutExpired(cmd="draw", timeout=1)
+
+    attack(full)
+    monkeypatch.setattr(report, "draw", fails)
+    attack(full)
+    folder = files.folder_of(full)
+    # The earlier one said what an earlier test had found.
+    assert not report.rewritten(folder)
+    assert b"".join(as_(alice).get(link("download", full, "report.html"))) == (folder / "report.html").read_bytes()
+    assert as_(alice).get(link("release_detail", full)).context["page"].disclosure.rows
 
 
 def test_production_draws_from_the_operating_system(full, attack, monkeypatch):
     drawn = []
-    really = disclosure.disclosure_test
-    monkeypatch.setattr(disclosure, "disclosure_test", lambda plan, **more: drawn.append(more) or really(plan, **more))
+    really = attacked_release.disclosure_test
+    monkeypatch.setattr(
+        attacked_release, "disclosure_test", lambda plan, **more: drawn.append(more) or really(plan, **more)
+    )
     attack(full)
     assert type(drawn[0]["rng"]).__name__ == "OperatingSystemRandomness"
 

@@ -5,6 +5,7 @@ import re
 import subprocess
 import zipfile
 from dataclasses import replace
+from html import unescape
 from io import BytesIO
 
 import pyarrow as pa
@@ -44,6 +45,33 @@ def test_a_report_has_the_sentence_charts_numbers_cost_limits_and_citation(run, 
     pdf = (folder_of(release) / drawing.PDF).read_bytes()
     assert pdf.startswith(b"%PDF-")
     assert pdf.rstrip().endswith(b"%%EOF")
+
+
+@pytest.mark.draws
+def test_a_report_says_of_the_synthetic_rows_all_that_their_page_says_with_the_same_charts(run, as_, alice):
+    release = run(mechanism="laplace-histogram")
+    trust = as_(alice).get(link("release_detail", release)).context["page"].trust
+    assert trust.chart
+    assert trust.associations
+    page = (folder_of(release) / report.HTML).read_text()
+    said = " ".join(unescape(page).split())
+    texts = [trust.about, trust.advice, trust.counts, trust.of_associations, *trust.details]
+    for row in (*trust.quality, *trust.pairs):
+        cells = [getattr(row, name) for name in type(row).__slots__]
+        texts += cells
+        assert f"<td>{cells[0]}</td>" in said
+    for each in texts:
+        assert " ".join(each.split()) in said, each
+    # The answers' charts, which relations to trust, and which columns go together.
+    charts = re.split("<h2>", page)
+    (synthetic,) = [each for each in charts if each.startswith("Synthetic rows")]
+    assert synthetic.count("<svg") == 2
+
+
+@pytest.mark.draws
+def test_the_report_of_answers_alone_has_no_part_about_synthetic_rows(run):
+    release = run(queries=[{"mean": ["age"]}], mechanism="laplace-numbers")
+    assert "<h2>Synthetic rows" not in (folder_of(release) / report.HTML).read_text()
 
 
 @pytest.mark.draws

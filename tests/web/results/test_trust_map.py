@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from releases import services
-from releases.presentation.results import trust as page_of_trust
 from releases.publication import files
+from releases.publication import trust_section as page_of_trust
 from releases.publication.trust_map import TRUST_MAP
 from tests.web.conftest import CSV, rows_of
 

@@ -63,44 +63,67 @@ class TrustSection:
     """What the page says of synthetic rows.
 
     Attributes:
-        confidence: of everything that is certified, as in "95%".
+        about, advice, of_associations: what the measures and both charts show.
         counts: how many sets are in which state, in sentences.
-        largest: the most rows that a certified count can be off; empty where nothing is certified.
         chart, associations: specifications; None where there is nothing to draw.
         more: which columns the map leaves out; empty where none.
+        details: how the measures are defined, in two paragraphs.
     """
 
-    confidence: str
+    about: str
+    advice: str
+    of_associations: str
     quality: tuple[QualityRow, ...]
     counts: str
-    largest: str
     chart: dict[str, Any] | None
     associations: dict[str, Any] | None
     pairs: tuple[PairRow, ...]
     more: str
+    details: tuple[str, str]
 
 
 def trust_section(result: Mapping[str, Any], folder: Path) -> TrustSection | None:
     """Read off the receipt and the file; None of a release without them."""
     receipt = result["receipt"]
     quality = receipt.get("synthetic_quality")
-    if quality is None or TRUST_MAP not in result["files"]:
+    if quality is None or not (folder / TRUST_MAP).is_file():
         return None
     entries = read_trust(folder / TRUST_MAP, most=MAX_COLUMNS)
     pairs = [each for each in entries if len(each.names) == 2]
     columns, counted = quality["columns"]["possible"], counted_by(receipt)
     linked = [_placed(each) | {"association": each.association} for each in pairs if each.association is not None]
     return TrustSection(
-        confidence=percent(1 - Fraction(receipt["bound"]["beta"])),
+        about="How well the rows agree with the table. “Certified” is proved, with probability "
+        f"{percent(1 - Fraction(receipt['bound']['beta']))}.",
+        advice="Rely on relations certified within a few per cent. The table may have others.",
+        of_associations="From 0, no relation, to 1, one column says what the other is.",
         quality=tuple(_quality(quality)),
         counts=" ".join(_counted(quality[name], said) for name, said in _SETS.items()),
-        largest=_largest(quality, counted),
         chart=trust_matrix([_square(each) for each in entries]) if pairs else None,
         associations=association_matrix(linked) if linked else None,
         pairs=tuple(_pair(each, counted) for each in entries),
         more=f"This is of the first {MAX_COLUMNS} of {columns:,} columns; all are in {TRUST_MAP}."
         if columns > MAX_COLUMNS
         else "",
+        details=_details(_largest(quality, counted)),
+    )
+
+
+def _details(largest: str) -> tuple[str, str]:
+    """
+    Args:
+        largest: the most rows that a certified count can be off; empty where nothing is certified.
+    """
+    return (
+        "Column shapes and trends are one minus the total variation: the share of rows that are in the right cell of a "
+        "table of one, two or three columns, on average over all that are known. They are certified where a released "
+        "table holds the columns, from both ends of its intervals, together with all answers. “Estimated” compares "
+        "with the released counts and proves nothing. Coverage is how many of the declared categories and ranges "
+        "occur. Boundary adherence is how many values lie within what was declared: all, because they are drawn from "
+        "it." + (f" No certified count is off by more than {largest}." if largest else ""),
+        "“Measured” columns were counted together, with noise. “Modelled” ones were not: the model links them through "
+        "others. “Independent” ones have no relation in the rows, by construction, whatever the table has. Association "
+        "is Cramér’s V, in the rows. All of it follows from what is released, so it costs nothing.",
     )
 
 
