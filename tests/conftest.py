@@ -14,10 +14,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
+from itertools import count
 from pathlib import Path
 
 import hypothesis
 import pytest
+from django.test import override_settings
 
 from releases.engine.errors import Cancelled
 from releases.engine.tables import connection
@@ -161,19 +163,36 @@ def django_db_modify_db_settings(django_db_modify_db_settings):
         yield
 
 
+@pytest.fixture(scope="session")
+def _folders(tmp_path_factory):
+    """A new folder each time: pytest looks through all that there are for the number of the next."""
+    base = tmp_path_factory.mktemp("tests")
+    return (base / str(number) for number in count())
+
+
+@pytest.fixture
+def tmp_path(_folders):
+    path = next(_folders)
+    path.mkdir()
+    return path
+
+
 @pytest.fixture(autouse=True)
-def _own_folders(settings, tmp_path):
+def _own_folders(tmp_path):
     """Every test writes its tables, releases and marks to folders of its own, and none waits."""
-    settings.TABLES_DIR = tmp_path / "tables"
-    settings.RELEASES_DIR = tmp_path / "releases"
-    settings.MARKS_DIR = tmp_path / "marks"
-    settings.DATA_DIR = tmp_path / "var"
-    # What fails is due again at once, but in the tests of the waiting.
-    settings.RETRY_SECONDS = 0
-    # Tests of the rule set it themselves.
-    settings.REQUIRE_SECOND_FACTOR = []
-    # Slow hashing protects real passwords, not those of tests.
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    with override_settings(
+        TABLES_DIR=tmp_path / "tables",
+        RELEASES_DIR=tmp_path / "releases",
+        MARKS_DIR=tmp_path / "marks",
+        DATA_DIR=tmp_path / "var",
+        # What fails is due again at once, but in the tests of the waiting.
+        RETRY_SECONDS=0,
+        # Tests of the rule set it themselves.
+        REQUIRE_SECOND_FACTOR=[],
+        # Slow hashing protects real passwords, not those of tests.
+        PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"],
+    ):
+        yield
 
 
 @contextmanager
