@@ -184,9 +184,14 @@ class Rows:
         return self.marginal(self.universe.names)
 
     def tally(self, names: tuple[str, ...]) -> Tally:
-        stacked = np.stack([self.columns[name] for name in names])
-        values, counts = np.unique(stacked, axis=1, return_counts=True)
-        return Tally(values=tuple(values), counts=counts.astype(np.int64))
+        columns = [self.columns[name] for name in names]
+        # Sorting by one column after another is many times as fast as `np.unique` of them side by side.
+        order = np.lexsort(columns[::-1])
+        ordered = [each[order] for each in columns]
+        is_new = np.any([np.diff(each, prepend=each[:1] - 1) != 0 for each in ordered], axis=0)
+        starts = np.flatnonzero(is_new)
+        counts = np.diff(starts, append=len(order))
+        return Tally(values=tuple(each[starts] for each in ordered), counts=counts.astype(np.int64))
 
     def texts(self, name: str) -> Texts:
         written = self.written.get(name)

@@ -6,6 +6,7 @@ import csv
 import io
 import os
 import uuid
+from collections import Counter
 from itertools import permutations, product
 
 import duckdb
@@ -15,7 +16,7 @@ import pytest
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.codes import CodedRows
-from releases.engine.tables.counts import Histogram
+from releases.engine.tables.counts import Histogram, Rows
 from releases.engine.tables.query import TableCounts, open_table
 
 ROWS = """id,age,wage,sex,town
@@ -155,6 +156,19 @@ def test_a_missing_code_is_no_child_and_a_row_with_one_counts_as_a_row_without_a
     word = {"name": "age", "type": "categorical", "categories": ["40", "none"], "outside": "none", "missing": ["-9"]}
     named = TableCounts(table, schema(columns=[word])).texts("age")
     assert set(named.texts.tolist()) == {"40", "5", "-9.0", "-09", "-90e-1", "NA", "-99", "99"}
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 500])
+def test_rows_in_memory_are_tallied_as_counting_them_one_by_one_says(size):
+    edges = {name: {"name": name, "type": "integer", "edges": [-3, 0, 3]} for name in ("a", "b", "c")}
+    universe = Schema.from_json({"version": 1, "columns": [*edges.values()], "neighbours": "replace"}).universe
+    drawn = np.random.default_rng(size).integers(-3, 3, (3, size))
+    rows = Rows(universe=universe, columns=dict(zip(edges, drawn, strict=True)))
+    for names in (("b",), ("a", "b"), ("c", "a", "b")):
+        counted = Counter(zip(*(rows.columns[name].tolist() for name in names), strict=True))
+        tally = rows.tally(names)
+        assert list(zip(*(each.tolist() for each in tally.values), strict=True)) == sorted(counted)
+        assert tally.counts.tolist() == [counted[each] for each in sorted(counted)]
 
 
 def test_the_total_is_public_exactly_where_no_row_that_replaces_another_changes_it(tmp_path, request):

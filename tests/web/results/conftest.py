@@ -3,8 +3,6 @@
 import zipfile
 from io import BytesIO
 
-import matplotlib.pyplot as plt
-import nbformat
 import pytest
 
 from tests.web.pages import link
@@ -24,6 +22,8 @@ def archive(as_, alice):
 @pytest.fixture
 def drawn_by_notebook(archive, tmp_path, monkeypatch):
     """The axes of each chart that the notebook of a release draws, by their titles."""
+    import matplotlib.pyplot as plt
+    import nbformat
 
     def draw(release):
         with archive(release) as opened:

@@ -19,7 +19,9 @@ from tests.web.worker.test_runner import asked, ended, probe  # noqa: F401  a fi
 
 pytestmark = pytest.mark.confined
 
-ZEROS = b"0," * 2**27
+
+def zeros():
+    return b"0," * 2**27
 
 
 def lying(content):
@@ -45,10 +47,10 @@ def sparse():
 
 
 BOMBS = {
-    "gz": lambda: gzip.compress(ZEROS, mtime=0),
-    "zip that lies": lambda: lying(formats.zipped({"a.csv": ZEROS})),
+    "gz": lambda: gzip.compress(zeros(), mtime=0),
+    "zip that lies": lambda: lying(formats.zipped({"a.csv": zeros()})),
     "sparse xlsx": sparse,
-    "xlsx": lambda: formats.zipped({"xl/workbook.xml": ZEROS}),
+    "xlsx": lambda: formats.zipped({"xl/workbook.xml": zeros()}),
 }
 
 
