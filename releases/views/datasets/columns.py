@@ -38,6 +38,7 @@ from releases.presentation.datasets.columns_page import (
     column_rows,
     declared_universe,
     filled_in_text,
+    left_out_in_words,
     problems_in,
     problems_of,
 )
@@ -330,7 +331,8 @@ def _declare_codebook(dataset: Dataset, form: CodebookForm, request: HttpRequest
         _as_it_is(dataset)
         return False
     number = len(schema.universe.attributes)
-    messages.success(request, f"{number:,} column{'' if number == 1 else 's'} declared.")
+    said = f"{number:,} column{'' if number == 1 else 's'} declared. {left_out_in_words(schema.universe)}"
+    messages.success(request, said.strip())
     return True
 
 

@@ -107,13 +107,15 @@ def test_a_codebook_in_a_format_that_others_write_is_declared_once_what_was_chos
     chosen = shown.context["codebook"].readings
     assert chosen == [
         CONFIRMED,
+        "Missing values have a bin of their own in each of its columns: it names no rule for them.",
         "age: bins were chosen between 0 and 120.",
         "Not declared, for neither their values nor their ends are given: person.",
     ]
     assert dataset.declared is None
     sent, dataset = paste(json.dumps(pasted), doubts=chosen)
     assert sent.status_code == 302
-    assert dataset.universe["sex"].categories == ("female", "male")
+    assert dataset.universe["sex"].categories == ("female", "male", "no value")
+    assert dataset.universe["sex"].missing_as == "no value"
     ages = (*(f"{low} to {low + 11}" for low in range(0, 108, 12)), "108 to 120", "no number")
     assert dataset.universe["age"].labels == ages
     assert [each.missing for each in dataset.universe.attributes] == [("NA",), ("-9",)]
@@ -191,7 +193,8 @@ def test_variables_of_ddi_are_declared_by_their_categories_and_ranges_and_never_
     read, decided = from_standard(read_other(DDI))
     sex, age = read["columns"]
     assert sex.pop("description") == "Sex as registered – 1: female; 2: male"
-    assert sex == {"name": "sex", "type": "categorical", "categories": ["1", "2"], "missing": ["9"]}
+    assert (sex.pop("missing"), sex.pop("missing_as")) == (["9"], "no value")
+    assert sex == {"name": "sex", "type": "categorical", "categories": ["1", "2", "no value"]}
     assert (age.pop("description"), age.pop("missing_as")) == ("Age", "no number")
     assert age == {"name": "age", "type": "integer", "edges": [*range(0, 121, 12)], "missing": ["-9"]}
     assert (decided[0], decided[-1].endswith("are given: note.")) == (CONFIRMED, True)
@@ -208,7 +211,8 @@ def test_metadata_of_other_tools_say_whom_to_protect_and_that_is_said_before_it_
     assert f"Whom to protect: {whom}" in decided
     assert (decided[0], decided[-1].endswith(f"are given: {left}.")) == (CONFIRMED, True)
     others = {each.name: each.categories for each in schema.universe.attributes if each.categories}
-    assert others in ({"married": ("true", "false")}, {"sex": ("f", "m"), "city": ("a", "b")})
+    married, lists = ("true", "false", "no value"), {"sex": ("f", "m", "no value"), "city": ("a", "b", "no value")}
+    assert others in ({"married": married}, lists)
 
 
 @pytest.mark.parametrize(
