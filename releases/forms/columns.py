@@ -416,19 +416,27 @@ def column_initials(dataset: Dataset, universe: Universe | None, notes: Notes) -
     """A form for every column of the table, filled from what was declared before or is to be; behind them one for each
     column that is made from others, and an empty one for another."""
     declared = {attribute.name: attribute for attribute in (universe.attributes if universe else ())}
-    typed_dates = columns_of_dates(dataset)
+    typed_dates, usual_dates = columns_of_dates(dataset), _dates_proposed(dataset)
     initials: list[dict[str, str]] = []
     for name in dataset.columns[:MAX_FORM_COLUMNS]:
         attribute = declared.get(name)
         said = notes.get(name, {})
         if attribute is None:
             initials.append({"name": name, "missing_rule": ColumnForm.OWN_BIN, **said})
-            if name in typed_dates:
-                initials[-1]["date_format"] = DATE_FORMATS[0]
+            initials[-1]["date_format"] = DATE_FORMATS[0] if name in typed_dates else usual_dates
             continue
         initials.append({**_as_declared(attribute), **said})
     initials += [{**_as_declared(each), **notes.get(each.name, {})} for each in declared.values() if each.formula]
     return [*initials, {"made": "1", "missing_rule": ColumnForm.OWN_BIN}][:MAX_FORM_COLUMNS]
+
+
+def _dates_proposed(dataset: Dataset) -> str:
+    """How a file writes the dates of columns whose type it does not say: those of a workbook are stored as in ISO 8601,
+    and in text they are proposed by the country; empty where nothing is known."""
+    facts = dataset.read_as
+    if facts.sheet:
+        return DATE_FORMATS[0]
+    return facts.habits.date_format if facts.habits is not None and facts.encoding else ""
 
 
 def _as_declared(attribute: Attribute) -> dict[str, str]:

@@ -26,6 +26,7 @@ from releases.engine.domain.columns import AttributeKind
 from releases.engine.domain.dates import DATE_FORMATS
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
+from releases.engine.tables.facts import FileFacts
 from releases.engine.tables.number import is_number
 from releases.schema.bin_edges import (
     bins_from_text,
@@ -62,6 +63,7 @@ _NAMES_OF_TYPES = {
 }
 _TYPES = {word: kind for kind, words in _NAMES_OF_TYPES.items() for word in words}
 _DELIMITERS = (",", ";", "\t")
+_SIGNS = {".": "point", ",": "comma"}
 
 
 def is_csv_codebook(text: str) -> bool:
@@ -267,6 +269,27 @@ def _whole(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,4}", text):
         raise InvalidInput("decimals", text, "must be a whole number, 0 or more")
     return int(text)
+
+
+def doubts_of_file(attributes: Sequence[Attribute], facts: FileFacts) -> list[str]:
+    """Where numbers or dates are declared to be written otherwise than in the country that the file comes from."""
+    if (habits := facts.habits) is None:
+        return []
+    found, signs = [], [facts.decimal, habits.decimal]
+    has_numbers = any(each.is_numeric and each.formula is None for each in attributes)
+    if has_numbers and set(signs) == set(_SIGNS):
+        read, usual = (_SIGNS[each] for each in signs)
+        found.append(
+            f"Numbers that are text are read with a decimal {read}, and {habits.country} has a {usual}. If the file "
+            f"has a {usual} too, upload it again."
+        )
+    begins = habits.date_format[:2]
+    found += [
+        f"{each.name}: dates are declared as {each.dates.written}, and {habits.country} has {habits.date_format}."
+        for each in attributes
+        if each.dates is not None and each.formula is None and {begins, each.dates.written[:2]} == {"DD", "MM"}
+    ]
+    return found
 
 
 def doubts(universe: Universe) -> list[str]:

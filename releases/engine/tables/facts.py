@@ -1,16 +1,17 @@
 """How an uploaded file is written, as its curator declares it; nothing of it is found in rows.
 
 What is not declared is proposed from what is public: the byte order mark, the line that names the columns, the names of
-sheets and of an archive's members.
+sheets and of an archive's members, and the country that the file comes from, where that is declared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from releases.engine.errors import InvalidInput
+from releases.engine.tables.locales import Habits, checked_locale, habits_of
 from releases.engine.tables.number import THOUSANDS, NumberForm
 
 #: As Python calls them, and as people do.
@@ -19,7 +20,12 @@ ENCODINGS = {
     "utf-16": "UTF-16",
     "utf-16-le": "UTF-16, little-endian",
     "utf-16-be": "UTF-16, big-endian",
-    "windows-1252": "Windows-1252",
+    "windows-1250": "Windows-1250, Central European",
+    "windows-1251": "Windows-1251, Cyrillic",
+    "windows-1252": "Windows-1252, Western European",
+    "windows-1253": "Windows-1253, Greek",
+    "windows-1254": "Windows-1254, Turkish",
+    "windows-1257": "Windows-1257, Baltic",
     "latin-1": "Latin-1",
 }
 #: Of files that are read here.
@@ -56,6 +62,7 @@ class FileFacts:
     """What is declared of a file. An empty text is not declared.
 
     Attributes:
+        locale: of the country that it comes from, which proposes how numbers and dates are written.
         separator: of values in a text file: one character.
         encoding: of a text file, one of `ENCODINGS`.
         decimal: the decimal sign of numbers that are text, in a file of any kind: a point or a comma.
@@ -67,6 +74,7 @@ class FileFacts:
         member: of an archive, by its name.
     """
 
+    locale: str = ""
     separator: str = ""
     encoding: str = ""
     decimal: str = ""
@@ -78,6 +86,7 @@ class FileFacts:
     member: str = ""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "locale", checked_locale(self.locale))
         _check_separator(self.separator, self.quote)
         _check_one_of("encoding", self.encoding, ENCODINGS)
         _check_one_of("decimal", self.decimal, (".", ","))
@@ -115,6 +124,21 @@ class FileFacts:
         return asdict(self)
 
     @property
+    def habits(self) -> Habits | None:
+        """Those of its country; None where none is declared."""
+        return habits_of(self.locale) if self.locale else None
+
+    def with_habits(self) -> FileFacts:
+        """With the signs of numbers that its country has. Where commas separate values and its numbers have a decimal
+        comma, either sign is likely, and none is proposed."""
+        if (habits := self.habits) is None:
+            return self
+        proposed = "" if self.separator == habits.decimal == "," else habits.decimal
+        decimal = self.decimal or proposed
+        thousands = habits.thousands if decimal == habits.decimal and self.separator != habits.thousands else ""
+        return replace(self, decimal=decimal, thousands=self.thousands or thousands)
+
+    @property
     def number_form(self) -> NumberForm:
         return NumberForm(decimal=self.decimal or ".", thousands=self.thousands)
 
@@ -126,6 +150,7 @@ class FileFacts:
         """What was declared or proposed, for people."""
         named = {sign: name for name, sign in SEPARATORS.items()} | {".": "point", "'": "apostrophe"}
         said = [
+            f"from {self.habits.country}" if self.habits is not None else "",
             f"{self.member} of the archive" if self.member else "",
             f"sheet {self.sheet}" if self.sheet else "",
             "" if self.has_header else "no line names the columns",

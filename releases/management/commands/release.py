@@ -59,6 +59,7 @@ from releases.worker import runner
 
 #: How the table's file is written (docs/reference/files.md).
 FACTS = {
+    "locale": "of the country that the file comes from, such as de_DE: proposes how numbers are written",
     "separator": "between values: one sign, or comma, semicolon, tab, bar or space",
     "encoding": f"one of {', '.join(ENCODINGS)}",
     "decimal": "the decimal sign of numbers that are text, . or ,",
