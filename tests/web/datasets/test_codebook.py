@@ -45,6 +45,30 @@ def test_every_kind_of_column_is_read_as_it_is_meant():
     ]
 
 
+def test_impossible_combinations_are_lines_of_a_codebook_in_csv_and_those_declared_stay_where_it_has_none(paste):
+    head = 'name,type,values\nage,integer,"0, 15, 99"\n"sex: at birth",categorical,f|m\nsex,categorical,f|m\n'
+    line = ',impossible,"age: 0 to 14; sex: at birth: f|m"\n'
+    of_two = codebook_from_csv(head.replace("f|m\nsex", "f|m|x\nsex") + line)
+    assert of_two["impossible"] == [{"age": ["0 to 14"], "sex: at birth": ["f", "m"]}]
+    several = f'{head},Impossible,"sex: f\nage: 0 to 14"\n,impossible,"age: 15 to 99; sex: m"\n'
+    expected = [{"sex": ["f"], "age": ["0 to 14"]}, {"age": ["15 to 99"], "sex": ["m"]}]
+    assert codebook_from_csv(several)["impossible"] == expected
+    table = "name,type,values\nage,integer,0|50|99\nsex,categorical,f|m\n"
+    for said in (table + ',impossible,"age: 0 to 49; sex: f"\n', table):
+        sent, dataset = paste(said)
+        assert sent.status_code == 302
+        assert dataset.impossible == [{"age": ["0 to 49"], "sex": ["f"]}]
+    for values, mistake in (
+        ("age: 0 to 14", "line 5 (impossible): '1 columns' must name 2 to 10 columns"),
+        ("age: 0-14; sex: f", "line 5 (impossible).age: '0-14' is no bin of age; these are: 0 to 14, 15 to 99"),
+        ("age: 0 to 14; wage: high", "line 5 (impossible).wage: 'wage' is not a declared column"),
+        ("age: 0 to 14|15 to 99; sex: f", "line 5 (impossible).age: 'all 2 bins' must leave at least one bin"),
+        ("", "line 5 (impossible): '0 columns' must name 2 to 10 columns"),
+    ):
+        with pytest.raises(InvalidInput, match=re.escape(mistake)):
+            codebook_from_csv(f'{head},impossible,"{values}"\n')
+
+
 DATES = "name,type,format,values,time zone\na,date,"
 
 
