@@ -71,6 +71,11 @@ class UploadForm(forms.Form):
         required=False,
         choices=[("", "names the variables"), ("no", "has values: number the variables")],
     )
+    number_names = forms.ChoiceField(
+        label="Names that are numbers",
+        required=False,
+        choices=[("", "are refused: they may be values"), ("yes", "are names, such as 2023")],
+    )
     sheet = forms.CharField(label="Sheet", required=False, max_length=500, help_text="Name or number, of a workbook.")
     header_row = forms.IntegerField(
         label="Row with names",
@@ -139,4 +144,5 @@ def link_again(title: str, facts: FileFacts) -> str:
     said = {name: value for name, value in facts.to_json().items() if value != plain[name]}
     said |= {"separator": names.get(facts.separator, facts.separator)} if facts.separator else {}
     said |= {} if facts.has_header else {"has_header": "no"}
+    said |= {"number_names": "yes"} if facts.number_names else {}
     return urlencode({"title": title, **said})

@@ -36,7 +36,7 @@ SUFFIXES = (
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": " "}
 QUOTES = ('"', "'", "none")
 _LONGEST_NAME = 500
-_TYPED = ("has_header", "header_row")
+_TYPED = ("has_header", "header_row", "number_names")
 
 
 #: The field of a refusal that is the fault of a server.
@@ -69,6 +69,7 @@ class FileFacts:
         thousands: the sign between thousands in numbers that are text, one of `number.THOUSANDS`.
         quote: around values of a text file that hold a separator, one of `QUOTES`.
         has_header: the row `header_row` names the columns; else they are numbered.
+        number_names: columns may be named by numbers, such as 2023; else these are taken for values, and refused.
         sheet: of a workbook, by its name, or its number from 1.
         header_row: of a text file or a workbook, from 1; rows above it are skipped.
         member: of an archive, by its name.
@@ -81,6 +82,7 @@ class FileFacts:
     thousands: str = ""
     quote: str = ""
     has_header: bool = True
+    number_names: bool = False
     sheet: str = ""
     header_row: int = 1
     member: str = ""
@@ -116,7 +118,8 @@ class FileFacts:
         texts["encoding"] = texts.get("encoding", "").lower()
         return cls(
             **texts,
-            has_header=_yes_or_no(given.get("has_header")),
+            has_header=_yes_or_no("has_header", given, usual=True),
+            number_names=_yes_or_no("number_names", given, usual=False),
             header_row=_whole(given.get("header_row")),
         )
 
@@ -154,6 +157,7 @@ class FileFacts:
             f"{self.member} of the archive" if self.member else "",
             f"sheet {self.sheet}" if self.sheet else "",
             "" if self.has_header else "no line names the columns",
+            "names can be numbers" if self.number_names else "",
             f"names in row {self.header_row}" if self.header_row > 1 else "",
             f"separator {named.get(self.separator, self.separator)}" if self.separator else "",
             ENCODINGS.get(self.encoding, ""),
@@ -180,13 +184,14 @@ def _check_one_of(field: str, value: str, known: Any) -> None:
         raise InvalidInput(field, value, f"must be one of {', '.join(each for each in known if each)}")
 
 
-def _yes_or_no(value: object) -> bool:
-    if value is None or isinstance(value, bool):
-        return value is not False
-    said = {"yes": True, "true": True, "no": False, "false": False}.get(str(value).lower())
-    if said is None:
-        raise InvalidInput("has_header", value, "must be yes or no")
-    return said
+def _yes_or_no(field: str, given: Mapping[str, Any], *, usual: bool) -> bool:
+    value = given.get(field)
+    said = {None: usual, "yes": True, "true": True, "no": False, "false": False}
+    if isinstance(value, bool):
+        return value
+    if (found := said.get(value if value is None else str(value).lower())) is None:
+        raise InvalidInput(field, value, "must be yes or no")
+    return found
 
 
 def _whole(value: object) -> int:

@@ -66,6 +66,7 @@ FACTS = {
     "thousands": f"the sign between thousands of numbers that are text, one of {', '.join(THOUSANDS)}",
     "quote": "around values, one of \" ' none",
     "has_header": "whether the first line names the columns, yes or no",
+    "number_names": "whether columns may be named by numbers, yes or no",
     "sheet": "name or number of a workbook's sheet",
     "header_row": "row of a text file or a workbook that names the columns; those above it are skipped",
     "member": "name of the file in an archive",

@@ -35,7 +35,7 @@ class RowOfNames:
     """What the start of a text file says.
 
     Attributes:
-        columns: the name of each, or its number from 1 where it has none.
+        columns: the name of each, or a space and its number from 1 where it has none: names have no space there.
         names: those of the table.
         facts: with the separator.
         lines_above: how many lines of the file are above the row of names.
@@ -97,15 +97,13 @@ def row_of_names(source: Path, facts: FileFacts) -> RowOfNames:
     if len(first) > MAX_COLUMNS:
         raise UnreadableTable(f"The header has {len(first):,} columns; at most {MAX_COLUMNS:,} can be read.")
     names, places = (
-        named_columns(first, facts.header_row, of=of)
-        if facts.has_header
-        else (numbered_names(len(first)), range(len(first)))
+        named_columns(first, facts, of=of) if facts.has_header else (numbered_names(len(first)), range(len(first)))
     )
     named = dict(zip(places, names, strict=True))
     mark = len(codecs.BOM_UTF8) if begun.startswith(codecs.BOM_UTF8) else 0
     skipped = "".join(islice(io.StringIO(start, newline=""), lines))
     return RowOfNames(
-        columns=tuple(named.get(place, str(place + 1)) for place in range(len(first))),
+        columns=tuple(named.get(place, f" {place + 1}") for place in range(len(first))),
         names=frozenset(names),
         facts=replace(facts, separator=best),
         lines_above=lines,

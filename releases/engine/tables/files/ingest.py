@@ -88,7 +88,7 @@ def check_start(
         elif kind == PARQUET and path == source:
             connection = connect(paths=[path], limits=database)
             try:
-                parquet_columns(connection, path, limits)
+                parquet_columns(connection, path, facts, limits)
             finally:
                 connection.close()
     return FileStart(kind=kind, facts=facts)
@@ -163,7 +163,7 @@ def _folder(database: Limits | None) -> Iterator[Path]:
 
 
 #: Facts of every kind of file: each can hold numbers that are text, and be in an archive.
-_ALL = ("locale", "member", "decimal", "thousands")
+_ALL = ("locale", "member", "decimal", "thousands", "number_names")
 #: Facts that a kind of file has beside these.
 _OWN = {
     TEXT: ("separator", "encoding", "quote", "has_header", "header_row"),
