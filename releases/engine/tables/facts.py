@@ -20,12 +20,12 @@ ENCODINGS = {
     "utf-16": "UTF-16",
     "utf-16-le": "UTF-16, little-endian",
     "utf-16-be": "UTF-16, big-endian",
-    "windows-1250": "Windows-1250, Central European",
-    "windows-1251": "Windows-1251, Cyrillic",
-    "windows-1252": "Windows-1252, Western European",
-    "windows-1253": "Windows-1253, Greek",
-    "windows-1254": "Windows-1254, Turkish",
-    "windows-1257": "Windows-1257, Baltic",
+    "windows-1250": "Windows-1250 (Central European)",
+    "windows-1251": "Windows-1251 (Cyrillic)",
+    "windows-1252": "Windows-1252 (Western European)",
+    "windows-1253": "Windows-1253 (Greek)",
+    "windows-1254": "Windows-1254 (Turkish)",
+    "windows-1257": "Windows-1257 (Baltic)",
     "latin-1": "Latin-1",
 }
 #: Of files that are read here.
