@@ -26,6 +26,7 @@ WANTED = {
         "duckdb",
         "sqlglot",
         "allauth",
+        "babel",
         "csp",
         "ninja",
         "numba",

@@ -6,11 +6,6 @@ it, and the releases are computed as a worker computes them. The rows are invent
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
@@ -18,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.site.installation import measured
 from benchmarks.tables import BenchRow, BenchTable
 
 COLUMNS, ROWS = 200, 50_000
@@ -29,8 +25,7 @@ _RELATED = ("c0", "c2")
 
 
 def tables() -> Iterator[BenchTable]:
-    with tempfile.TemporaryDirectory() as folder:
-        found = _measured(folder)
+    found = measured("glance", columns=COLUMNS, rows=ROWS)
     parts = [
         ("from the button to the page of charts", found["seconds"], SECONDS, "s"),
         ("largest error of a first quartile, of its column's range", found["error"], ERROR, ""),
@@ -50,42 +45,10 @@ def tables() -> Iterator[BenchTable]:
     )
 
 
-def _measured(folder: str) -> dict[str, Any]:
-    code = (
-        "import django; django.setup(); import json; from django.core.management import call_command\n"
-        "from benchmarks.site import glance\n"
-        "call_command('migrate', verbosity=0)\n"
-        f"print('FOUND ' + json.dumps(glance.measure({folder!r}, columns={COLUMNS}, rows={ROWS})))"
-    )
-    environment = {
-        "DATA_DIR": folder,
-        "MARKS_DIR": f"{folder}-marks",
-        "DJANGO_SETTINGS_MODULE": "dpweb.settings",
-        "LOG_LEVEL": "ERROR",
-        "HTTPS": "0",
-        "REQUIRE_SECOND_FACTOR": "",
-        "ALLOWED_HOSTS": "testserver",
-    }
-    inherited = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
-    done = subprocess.run(  # noqa: S603  our own interpreter
-        [sys.executable, "-c", code],
-        env={**inherited, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    found: dict[str, Any] = json.loads(done.stdout.rsplit("FOUND ", 1)[1])
-    return found
-
-
 def measure(folder: str, *, columns: int, rows: int) -> dict[str, Any]:
     """In an installation that is empty."""
-    from celery import current_app
     from django.contrib.auth.models import User
     from django.test import Client
-    from django.test.utils import setup_test_environment
     from django.urls import reverse
 
     from releases import services
@@ -93,9 +56,6 @@ def measure(folder: str, *, columns: int, rows: int) -> dict[str, Any]:
     from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
     from releases.models import Collection, HeldRole
 
-    # So the pages' own values can be read, and not only their words.
-    setup_test_environment()
-    current_app.send_task = lambda *arguments, **options: None
     values, declared = _table(columns, rows)
     path = Path(folder) / "wide.csv"
     lines = zip(*values.values(), strict=True)

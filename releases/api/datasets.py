@@ -37,6 +37,8 @@ class UploadIn(Schema):
     thousands: str = ""
     quote: str = ""
     has_header: str = "yes"
+    locale: str = ""
+    number_names: str = "no"
     sheet: str = ""
     header_row: str = "1"
     member: str = ""

@@ -12,15 +12,16 @@ from typing import Any
 from django import forms
 
 from releases.display.error_messages import in_words
-from releases.engine.domain.attribute import CLAMP, NO_NUMBER
+from releases.engine.domain.attribute import CLAMP
 from releases.engine.domain.columns import AttributeKind
-from releases.engine.domain.dates import DATE_FORMATS, NO_DATE
+from releases.engine.domain.dates import DATE_FORMATS
 from releases.engine.errors import InvalidInput
 from releases.forms.columns import ColumnForm
 from releases.forms.fields import MAX_FORM_COLUMNS, TextsField, TypedTextField
 from releases.forms.widgets import QuickInput, QuickSelect, QuickTextarea
 from releases.schema.codebook_csv import kind_from_word, plain_head
 from releases.schema.lookup_tables import MAX_BYTES, OTHERS, LookupColumn, levels_of
+from releases.schema.missing_values import bin_for_missing
 from releases.schema.pasted_columns import PastedLine, read_block, values_of
 
 #: What is typed in the fields of a column.
@@ -96,7 +97,7 @@ class SeveralColumnsForm(forms.Form):
     outside = _menu("outside", "Outside", (_DEFAULT_RULE, "the default rule"))
     catch_all = _text("Category that takes the rest", "which category", 200)
     missing_codes = _text("Missing codes", "as they are", 1000)
-    missing_rule = _menu("missing_rule", "Missing values", (_DEFAULT_RULE, "the default rule"))
+    missing_rule = _menu("missing_rule", "Missing values", (_DEFAULT_RULE, "no rule of their own"))
     missing_category = _text("Category of missing values", "which category", 200)
 
     @property
@@ -244,7 +245,7 @@ class LevelsForm(forms.Form):
             if row["name"] == levels.source and not row["kind"]:
                 row |= {"kind": AttributeKind.CATEGORICAL.value, "values": "\n".join(levels.texts)}
                 names.insert(0, levels.source)
-        return [*kept, *made.values(), {"made": "1"}], names, []
+        return [*kept, *made.values(), {"made": "1", "missing_rule": ColumnForm.OWN_BIN}], names, []
 
     def _content(self) -> bytes:
         uploaded = self["file"].data
@@ -312,8 +313,8 @@ def _codes(cell: str) -> Row:
 
 
 def _missing_as(cell: str) -> Row:
-    if cell in (NO_NUMBER, NO_DATE):
-        return {"missing_rule": "", "missing_category": ""}
+    if cell in map(bin_for_missing, AttributeKind):
+        return {"missing_rule": ColumnForm.OWN_BIN, "missing_category": ""}
     return _rule("missing_rule", "missing_category", cell)
 
 

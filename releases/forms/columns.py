@@ -10,9 +10,9 @@ from django import forms
 from django.core.exceptions import ValidationError
 
 from releases.display.error_messages import in_words
-from releases.engine.domain.attribute import CLAMP, DROP, NO_NUMBER, Attribute
+from releases.engine.domain.attribute import CLAMP, DROP, Attribute
 from releases.engine.domain.columns import AttributeKind
-from releases.engine.domain.dates import DATE_FORMATS, NO_DATE
+from releases.engine.domain.dates import DATE_FORMATS
 from releases.engine.domain.formula_parser import MAX_LENGTH
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
@@ -41,6 +41,7 @@ from releases.schema.descriptions import (
 )
 from releases.schema.file_codebook import columns_of_dates
 from releases.schema.lookup_tables import MAX_BYTES, with_table
+from releases.schema.missing_values import bin_for_missing, has_bin_for_missing, with_bin_for_missing
 
 
 class ColumnsLinkForm(LenientForm):
@@ -109,6 +110,9 @@ class ColumnForm(forms.Form):
 
     LEFT_OUT = ""
     CATCH_ALL = "category"
+    #: Of missing values: a bin of their own. New columns have this rule. A form that is sent without a rule means what
+    #: it did before there was this one.
+    OWN_BIN = "bin"
     name = forms.CharField(widget=QuickHidden)
     #: Sent with a column that is made from others: its name is typed, and it has a formula.
     made = forms.CharField(required=False, max_length=1, widget=QuickHidden)
@@ -185,7 +189,8 @@ class ColumnForm(forms.Form):
         widget=QuickSelect,
         required=False,
         choices=[
-            ("", "the default rule"),
+            ("", "no rule of their own"),
+            (OWN_BIN, "count them in a bin of their own"),
             (DROP, "leave the row out"),
             (CATCH_ALL, "count them as a category:"),
         ],
@@ -244,8 +249,9 @@ class ColumnForm(forms.Form):
 
     @property
     def has_missing(self) -> bool:
-        """Whether something is said of missing values, right or wrong."""
-        return any(self[field].value() for field in ("missing_codes", "missing_rule", "missing_category"))
+        """Whether something is said of missing values, right or wrong, but that they have a bin of their own."""
+        said = {self[field].value() for field in ("missing_codes", "missing_rule", "missing_category")}
+        return bool(said - {None, "", self.OWN_BIN})
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or {}
@@ -267,7 +273,7 @@ class ColumnForm(forms.Form):
             if outside := self._outside(described.get("categories", [])):
                 described["outside"] = outside
             described["missing"] = categories_from_text(given.get("missing_codes", ""))
-            described["missing_as"] = self._missing_as(described.get("categories", []))
+            described = self._with_missing_rule(described)
             if given["kind"] == AttributeKind.NUMBER and given.get("decimals", "").isdecimal():
                 described |= decimals_kept(int(given["decimals"]), described["edges"])
             attribute = given["attribute"] = Attribute.from_json(described)
@@ -335,22 +341,25 @@ class ColumnForm(forms.Form):
             raise InvalidInput("outside", "count it as a category", rest)
         return self._rule("outside", rule, category, categories)
 
-    def _missing_as(self, categories: list[str]) -> str:
-        """The rule of missing values; empty for that of other values outside. Numbers and dates have a bin for them,
-        unless their row is left out.
+    def _with_missing_rule(self, described: dict[str, Any]) -> dict[str, Any]:
+        """With the rule of missing values. Where none is chosen, numbers and dates have a bin for them, for no other is
+        the nearest, and in categories they are treated as other values outside.
 
         Raises:
             InvalidInput: the rule does not go with the type, or with the category named beside it.
         """
         rule, category = self.cleaned_data.get("missing_rule", ""), self.cleaned_data.get("missing_category", "")
         kind = AttributeKind(self.cleaned_data["kind"])
-        nothing = "" if kind is AttributeKind.CATEGORICAL else NO_DATE if kind.is_of_dates else NO_NUMBER
-        if nothing and rule == self.CATCH_ALL:
-            what = "dates" if kind.is_of_dates else "numbers"
+        is_of_categories = kind is AttributeKind.CATEGORICAL
+        if rule == self.CATCH_ALL and not is_of_categories:
+            what, name = "dates" if kind.is_of_dates else "numbers", bin_for_missing(kind)
             raise InvalidInput(
-                "missing_as", "count them as a category", f"is for categories; {what} have the bin “{nothing}”"
+                "missing_as", "count them as a category", f"is for categories; {what} have the bin “{name}”"
             )
-        return self._rule("missing_as", rule, category, categories) or nothing
+        said = self._rule("missing_as", rule, category, described.get("categories", []))
+        if said == self.OWN_BIN or not (said or is_of_categories):
+            return with_bin_for_missing(described)
+        return {**described, "missing_as": said}
 
     def _rule(self, field: str, rule: str, category: str, categories: list[str]) -> str:
         """The word of the schema format for a rule in a menu, and the category named beside it."""
@@ -407,19 +416,27 @@ def column_initials(dataset: Dataset, universe: Universe | None, notes: Notes) -
     """A form for every column of the table, filled from what was declared before or is to be; behind them one for each
     column that is made from others, and an empty one for another."""
     declared = {attribute.name: attribute for attribute in (universe.attributes if universe else ())}
-    typed_dates = columns_of_dates(dataset)
+    typed_dates, usual_dates = columns_of_dates(dataset), _dates_proposed(dataset)
     initials: list[dict[str, str]] = []
     for name in dataset.columns[:MAX_FORM_COLUMNS]:
         attribute = declared.get(name)
         said = notes.get(name, {})
         if attribute is None:
-            initials.append({"name": name, **said})
-            if name in typed_dates:
-                initials[-1]["date_format"] = DATE_FORMATS[0]
+            initials.append({"name": name, "missing_rule": ColumnForm.OWN_BIN, **said})
+            initials[-1]["date_format"] = DATE_FORMATS[0] if name in typed_dates else usual_dates
             continue
         initials.append({**_as_declared(attribute), **said})
     initials += [{**_as_declared(each), **notes.get(each.name, {})} for each in declared.values() if each.formula]
-    return [*initials, {"made": "1"}][:MAX_FORM_COLUMNS]
+    return [*initials, {"made": "1", "missing_rule": ColumnForm.OWN_BIN}][:MAX_FORM_COLUMNS]
+
+
+def _dates_proposed(dataset: Dataset) -> str:
+    """How a file writes the dates of columns whose type it does not say: those of a workbook are stored as in ISO 8601,
+    and in text they are proposed by the country; empty where nothing is known."""
+    facts = dataset.read_as
+    if facts.sheet:
+        return DATE_FORMATS[0]
+    return facts.habits.date_format if facts.habits is not None and facts.encoding else ""
 
 
 def _as_declared(attribute: Attribute) -> dict[str, str]:
@@ -432,9 +449,11 @@ def _as_declared(attribute: Attribute) -> dict[str, str]:
         initial |= {"date_format": attribute.dates.written, "zone": attribute.dates.zone}
     if attribute.missing:
         initial["missing_codes"] = ", ".join(attribute.missing)
-    if attribute.missing_as == DROP or (attribute.has_grammar and attribute.drops_missing):
+    if has_bin_for_missing(attribute):
+        initial["missing_rule"] = ColumnForm.OWN_BIN
+    elif attribute.missing_as == DROP or (attribute.has_grammar and attribute.drops_missing):
         initial["missing_rule"] = DROP
-    elif attribute.missing_as and not attribute.has_grammar:
+    elif attribute.missing_as:
         initial |= {"missing_rule": ColumnForm.CATCH_ALL, "missing_category": attribute.missing_as}
     if attribute.kind is AttributeKind.NUMBER:
         initial["decimals"] = str(attribute.decimals)
@@ -444,7 +463,8 @@ def _as_declared(attribute: Attribute) -> dict[str, str]:
 def _values(attribute: Attribute) -> str:
     if attribute.dates is not None:
         return dates_in_text(attribute.dates)
-    return "\n".join(attribute.categories) or bins_in_text(attribute)
+    shown = attribute.categories[:-1] if has_bin_for_missing(attribute) else attribute.categories
+    return "\n".join(shown) or bins_in_text(attribute)
 
 
 def _catching(category: str) -> dict[str, str]:

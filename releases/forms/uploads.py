@@ -12,6 +12,7 @@ from django import forms
 from releases.display.error_messages import in_words
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.facts import ENCODINGS, SEPARATORS, SUFFIXES, FileFacts
+from releases.engine.tables.locales import countries
 from releases.forms.fields import (
     LenientForm,
     TypedTextField,
@@ -32,6 +33,12 @@ class UploadForm(forms.Form):
         widget=forms.FileInput(attrs={"accept": ",".join(SUFFIXES)}),
         error_messages=missing("Table: no file was chosen. Choose a file with a table."),
     )
+    locale = forms.ChoiceField(
+        label="Where the file comes from",
+        required=False,
+        choices=lambda: [("", "not said"), *countries().items()],
+        help_text="The country proposes the decimal sign, the thousands sign and how dates are written.",
+    )
     separator = forms.CharField(
         label="Separator",
         required=False,
@@ -41,13 +48,19 @@ class UploadForm(forms.Form):
     decimal = forms.ChoiceField(
         label="Decimal sign",
         required=False,
-        choices=[("", "point, unless asked"), (".", "point: 1.59"), (",", "comma: 1,59")],
+        choices=[("", "that of the country, else a point"), (".", "point: 1.59"), (",", "comma: 1,59")],
         help_text="Of numbers that are text, as in CSV. A file's other numbers are read as they are.",
     )
     thousands = forms.ChoiceField(
         label="Thousands sign",
         required=False,
-        choices=[("", "none"), (".", "point"), (",", "comma"), ("'", "apostrophe"), ("space", "space")],
+        choices=[
+            ("", "that of the country, else none"),
+            (".", "point"),
+            (",", "comma"),
+            ("'", "apostrophe"),
+            ("space", "space"),
+        ],
     )
     encoding = forms.ChoiceField(
         label="Encoding", required=False, choices=[("", "as marked, else UTF-8"), *ENCODINGS.items()]
@@ -57,6 +70,11 @@ class UploadForm(forms.Form):
         label="First line",
         required=False,
         choices=[("", "names the variables"), ("no", "has values: number the variables")],
+    )
+    number_names = forms.ChoiceField(
+        label="Names that are numbers",
+        required=False,
+        choices=[("", "are refused: they may be values"), ("yes", "are names, such as 2023")],
     )
     sheet = forms.CharField(label="Sheet", required=False, max_length=500, help_text="Name or number, of a workbook.")
     header_row = forms.IntegerField(
@@ -72,7 +90,7 @@ class UploadForm(forms.Form):
 
     @property
     def facts_fields(self) -> list[forms.BoundField]:
-        return [self[name] for name in self.FACTS]
+        return [self[name] for name in self.FACTS if name != "locale"]
 
     @property
     def shows_facts(self) -> bool:
@@ -126,4 +144,5 @@ def link_again(title: str, facts: FileFacts) -> str:
     said = {name: value for name, value in facts.to_json().items() if value != plain[name]}
     said |= {"separator": names.get(facts.separator, facts.separator)} if facts.separator else {}
     said |= {} if facts.has_header else {"has_header": "no"}
+    said |= {"number_names": "yes"} if facts.number_names else {}
     return urlencode({"title": title, **said})

@@ -9,6 +9,10 @@ The header names the columns, in any order: `name` and `type`; `values`; `outsid
 `format` (of dates), `description` and `unit` where wanted; each by any of its names below. Categories, edges and
 missing codes stand in one cell: one a line, or between bars, or between commas. Lines may be separated by commas,
 semicolons or tabs, as the spreadsheet at hand writes them. Types have several names too; what is stored has one.
+
+A line of the type `impossible` declares no column, but bins that cannot occur together, in the cell of the values:
+
+    ,impossible,"age: 0 to 14; status: married|widowed",
 """
 
 from __future__ import annotations
@@ -24,8 +28,10 @@ from typing import Any
 from releases.engine.domain.attribute import DROP, LARGEST_POINT, MAX_DECIMALS, Attribute, places
 from releases.engine.domain.columns import AttributeKind
 from releases.engine.domain.dates import DATE_FORMATS
+from releases.engine.domain.impossible import read_combinations
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
+from releases.engine.tables.facts import FileFacts
 from releases.engine.tables.number import is_number
 from releases.schema.bin_edges import (
     bins_from_text,
@@ -62,6 +68,7 @@ _NAMES_OF_TYPES = {
 }
 _TYPES = {word: kind for kind, words in _NAMES_OF_TYPES.items() for word in words}
 _DELIMITERS = (",", ";", "\t")
+_SIGNS = {".": "point", ",": "comma"}
 
 
 def is_csv_codebook(text: str) -> bool:
@@ -76,6 +83,7 @@ def codebook_from_csv(text: str) -> dict[str, Any]:
         InvalidInput: naming the line, the column and the field (``line 3 (age).edges``), the value and the rule.
     """
     columns: list[dict[str, Any]] = []
+    attributes: list[Attribute] = []
     found_at: dict[str, int] = {}
     for line, cells, attribute in _columns(text):
         if attribute.name in found_at:
@@ -83,7 +91,9 @@ def codebook_from_csv(text: str) -> dict[str, Any]:
             raise InvalidInput(f"line {line}.name", attribute.name, f"is declared twice, first in line {before}")
         found_at[attribute.name] = line
         columns.append({**attribute.to_json(), **_notes(line, cells)})
-    return {"version": 1, "columns": columns}
+        attributes.append(attribute)
+    combinations = [_combination(*each, attributes) for each in _cells(text) if _is_combination(each[1])]
+    return {"version": 1, "columns": columns, **({"impossible": combinations} if combinations else {})}
 
 
 def readings(text: str) -> list[str]:
@@ -151,6 +161,30 @@ def decimals_kept(decimals: int, edges: list[Decimal]) -> dict[str, int]:
 
 def _columns(text: str) -> Iterator[tuple[int, dict[str, str], Attribute]]:
     """Each column: the line it is declared on, its cells, and what they declare."""
+    return ((line, cells, _attribute(line, cells)) for line, cells in _cells(text) if not _is_combination(cells))
+
+
+def _is_combination(cells: Mapping[str, str]) -> bool:
+    return plain_head(cells["type"]) == "impossible"
+
+
+def _combination(line: int, cells: Mapping[str, str], attributes: Sequence[Attribute]) -> dict[str, list[str]]:
+    """Bins that cannot occur together: of each column its name, a colon, and its bins between bars."""
+    said = {}
+    for part in filter(None, map(str.strip, re.split("[;\n]", cells["values"]))):
+        known = (each.name for each in attributes if part.startswith(f"{each.name}:"))
+        name = max(known, key=len, default=part.partition(":")[0])
+        said[name] = [each.strip() for each in part.removeprefix(name).removeprefix(":").split("|")]
+    try:
+        read_combinations([said], attributes)
+    except InvalidInput as error:
+        field = error.field.removeprefix("impossible[0]")
+        raise InvalidInput(f"line {line} (impossible){field}", error.value, error.rule) from None
+    return said
+
+
+def _cells(text: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """Each line below the heads: its number, and its cells by their field."""
     delimiter = _delimiter(text)
     if delimiter is None:
         first = text.strip().split("\n", 1)[0][:100]
@@ -162,7 +196,7 @@ def _columns(text: str) -> Iterator[tuple[int, dict[str, str], Attribute]]:
         if len(cells) > len(fields):
             raise InvalidInput(f"line {line}", f"{len(cells)} cells", f"must have {len(fields)}, as the first line has")
         named = dict.fromkeys(fields, "") | dict(zip(fields, cells, strict=False))
-        yield line, named, _attribute(line, named)
+        yield line, named
 
 
 def _delimiter(text: str) -> str | None:
@@ -267,6 +301,27 @@ def _whole(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,4}", text):
         raise InvalidInput("decimals", text, "must be a whole number, 0 or more")
     return int(text)
+
+
+def doubts_of_file(attributes: Sequence[Attribute], facts: FileFacts) -> list[str]:
+    """Where numbers or dates are declared to be written otherwise than in the country that the file comes from."""
+    if (habits := facts.habits) is None:
+        return []
+    found, signs = [], [facts.decimal, habits.decimal]
+    has_numbers = any(each.is_numeric and each.formula is None for each in attributes)
+    if has_numbers and set(signs) == set(_SIGNS):
+        read, usual = (_SIGNS[each] for each in signs)
+        found.append(
+            f"Numbers that are text are read with a decimal {read}, and {habits.country} has a {usual}. If the file "
+            f"has a {usual} too, upload it again."
+        )
+    begins = habits.date_format[:2]
+    found += [
+        f"{each.name}: dates are declared as {each.dates.written}, and {habits.country} has {habits.date_format}."
+        for each in attributes
+        if each.dates is not None and each.formula is None and {begins, each.dates.written[:2]} == {"DD", "MM"}
+    ]
+    return found
 
 
 def doubts(universe: Universe) -> list[str]:

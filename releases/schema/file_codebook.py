@@ -11,6 +11,7 @@ from releases.engine.domain.columns import AttributeKind
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.schema.descriptions import DESCRIPTION, LONGEST, Notes, read_note
+from releases.schema.missing_values import with_bin_for_missing
 
 if TYPE_CHECKING:
     from releases.models import Dataset
@@ -70,6 +71,7 @@ def _attribute(name: str, categories: list[str], missing: list[str]) -> Attribut
         return None
     single = [each for each in missing if " to " not in each]
     column = {"name": name, "type": "categorical", "categories": categories, "missing": single}
+    column = with_bin_for_missing(column)
     try:
         return Schema.from_json({"version": 1, "columns": [column]}).universe[name]
     except InvalidInput:

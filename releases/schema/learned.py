@@ -25,6 +25,7 @@ from releases.engine.errors import InvalidInput
 from releases.engine.workload.kinds.categories import Categories
 from releases.engine.workload.kinds.range import Range
 from releases.models import Dataset, Release, ReleaseState
+from releases.schema.missing_values import NO_VALUE
 
 #: A learned range is offered in at most so many bins.
 _MAX_BINS = 10
@@ -165,17 +166,22 @@ class LearnedCategories(Learned):
         return {each for each in self.values if each in declared}
 
     def taken_over(self, present: Attribute | None, planned: Attribute) -> Attribute:
-        """Beside the categories there are; a catch-all comes last."""
+        """Beside the categories there are; those for other and for missing values come last. A column that was not
+        declared gets one for missing values."""
         kept = planned if present is None else present
         if kept.has_grammar:
             raise InvalidInput(
                 self.column, "dates" if kept.dates else "numbers", "must be declared as categories to take values"
             )
-        caught = [] if kept.outside == DROP else [kept.outside]
-        there = [each for each in kept.categories if each not in caught]
+        last = [each for each in (kept.outside, kept.missing_as) if each not in ("", DROP)]
+        there = [each for each in kept.categories if each not in last]
         declared = {*kept.categories, *kept.missing}
         new = [each for each in self.values if each not in declared]
-        return replace(kept, categories=(*there, *new, *caught))
+        taken = replace(kept, categories=(*there, *new, *last))
+        if present is not None:
+            return taken
+        names = dict.fromkeys((*taken.categories, NO_VALUE))
+        return replace(taken, categories=tuple(names), missing_as=NO_VALUE)
 
 
 #: What can be learned, by the mechanism that learns it.

@@ -16,13 +16,14 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from releases.engine.domain.attribute import FIRST, LAST, NO_NUMBER, Attribute, number
-from releases.engine.domain.dates import DATE_FORMATS, NO_DATE, By, Dates, read_date
+from releases.engine.domain.attribute import FIRST, LAST, Attribute, number
+from releases.engine.domain.dates import DATE_FORMATS, By, Dates, read_date
 from releases.engine.domain.impossible import combinations_to_json
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.schema.bin_edges import dates_from_text
 from releases.schema.descriptions import DESCRIPTION, LONGEST, Notes, noted
+from releases.schema.missing_values import with_bin_for_missing
 
 #: A column of the schema format, whole, within a column of another.
 OWN = "dpweb:column"
@@ -32,6 +33,7 @@ _FRICTIONLESS, _CSVW = "frictionless", "csvw"
 FORMATS = (_FRICTIONLESS, _CSVW)
 _BINS = 10
 _CONFIRMED = "By declaring it you confirm that its values and ends were not made from the rows of the table."
+_BIN_FOR_MISSING = "Missing values have a bin of their own in each of its columns: it names no rule for them."
 _INTEGERS = {
     *("integer", "int", "long", "short", "byte", "year", "gYear", "nonNegativeInteger", "positiveInteger"),
     *("unsignedInt", "unsignedLong", "unsignedShort", "unsignedByte"),
@@ -71,7 +73,7 @@ def from_standard(value: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         declared.append(made)
         if OWN not in column and _CONFIRMED not in said:
             # Programs that write codebooks often read values and ends off the rows.
-            said.insert(0, _CONFIRMED)
+            said[:0] = [_CONFIRMED, _BIN_FOR_MISSING]
         if OWN not in column and "edges" in made:
             said.append(f"{name}: bins were chosen between {made['edges'][0]} and {made['edges'][-1]}.")
         if OWN not in column and "by" in made:
@@ -200,12 +202,13 @@ def _column(
         codes = [each for each in codes if each not in values]
     elif kind in _INTEGERS | _NUMBERS and None not in ends:
         low, high = (number(end, field=which) for end, which in zip(ends, ("minimum", "maximum"), strict=True))
-        column |= {"type": "integer" if kind in _INTEGERS else "number", "missing_as": NO_NUMBER}
+        column |= {"type": "integer" if kind in _INTEGERS else "number"}
         column["edges"] = _edges(low, high, is_whole=kind in _INTEGERS)
     elif kind in _DATES and form and None not in ends:
-        column |= {"type": _DATES[kind], "format": form, "missing_as": NO_DATE, **_range_of_dates(ends, form)}
+        column |= {"type": _DATES[kind], "format": form, **_range_of_dates(ends, form)}
     else:
         return None
+    column = with_bin_for_missing(column)
     if codes:
         column["missing"] = codes
     if isinstance(title, str) and (said := " ".join(title.split())[: LONGEST[DESCRIPTION]]):

@@ -31,7 +31,7 @@ from benchmarks.engine import (
     smalldb,
     wide,
 )
-from benchmarks.site import counting, glance, load
+from benchmarks.site import columns, counting, glance, load
 from benchmarks.tables import BenchTable
 
 #: A server on this machine, as tests look for it.
@@ -50,7 +50,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--only",
             help="one of nist, orders, noise, designs, means, groups, quantiles, replicates, fit, wide, kernels, "
-            "certificates, session, smalldb, filters, tables, load, glance",
+            "certificates, session, smalldb, filters, tables, load, glance, columns",
         )
         parser.add_argument("--data", type=Path, help="the folder of NIST's and Adult's tables and the health survey")
         parser.add_argument("--peers", action="store_true", help="fit with mbi beside ours, which takes minutes")
@@ -65,6 +65,7 @@ class Command(BaseCommand):
         benchmarks["tables"] = lambda: counting.tables(options["postgres"])
         benchmarks["load"] = lambda: load.tables(options["postgres"], processes=options["processes"])
         benchmarks["glance"] = glance.tables
+        benchmarks["columns"] = columns.tables
         benchmarks["groups"] = lambda: small_groups.tables(folder)
         for table in _chosen(benchmarks, options["only"]):
             self.stdout.write(f"{table.text()}\n")

@@ -59,12 +59,14 @@ from releases.worker import runner
 
 #: How the table's file is written (docs/reference/files.md).
 FACTS = {
+    "locale": "of the country that the file comes from, such as de_DE: proposes how numbers are written",
     "separator": "between values: one sign, or comma, semicolon, tab, bar or space",
     "encoding": f"one of {', '.join(ENCODINGS)}",
     "decimal": "the decimal sign of numbers that are text, . or ,",
     "thousands": f"the sign between thousands of numbers that are text, one of {', '.join(THOUSANDS)}",
     "quote": "around values, one of \" ' none",
     "has_header": "whether the first line names the columns, yes or no",
+    "number_names": "whether columns may be named by numbers, yes or no",
     "sheet": "name or number of a workbook's sheet",
     "header_row": "row of a text file or a workbook that names the columns; those above it are skipped",
     "member": "name of the file in an archive",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from releases.engine.domain.attribute import DROP
 from releases.engine.domain.columns import AttributeKind
 from releases.engine.domain.levels import levels_in_words
 from releases.engine.domain.universe import Universe
@@ -74,7 +75,7 @@ class DeclaredUniverse:
 
     Attributes:
         columns, cells: how many, with the noun.
-        dropping: which rows and persons do not count, by the columns whose value they have to have; empty for none.
+        left_out: which rows and persons do not count, and in which tables; empty where all do.
         levels: which columns are levels of others, a sentence each.
         bins: of the columns that have some; `has_few_bins` where all are shown at once.
         fits: what its size means for each mechanism, and `fitting`, how many can hold it, in a sentence.
@@ -82,7 +83,7 @@ class DeclaredUniverse:
 
     columns: str
     cells: str
-    dropping: str
+    left_out: str
     levels: Sequence[str]
     bins: tuple[BinsRead, ...]
     has_few_bins: bool
@@ -92,7 +93,7 @@ class DeclaredUniverse:
 
 
 def declared_universe(universe: Universe, fits: Sequence[universe_size.MechanismSize]) -> DeclaredUniverse:
-    number, dropping = len(universe.names), " and ".join(filter(None, map(_dropped_in_words, universe.populations)))
+    number = len(universe.names)
     # Rows and persons are counted apart.
     size, apart = universe.largest_population.size, len(universe.populations[-1].names)
     fitting, cells = sum(not each.why_not for each in fits), comparison.cells_text(size)
@@ -105,7 +106,7 @@ def declared_universe(universe: Universe, fits: Sequence[universe_size.Mechanism
         columns=f"{number} column{'' if number == 1 else 's'}"
         + (f", {apart} of them with one value a person," if apart < number else ""),
         cells=f"{'at most ' if apart < number else ''}{cells} cell{'' if size == 1 else 's'}",
-        dropping=dropping[:1].upper() + dropping[1:],
+        left_out=left_out_in_words(universe),
         levels=levels_in_words(universe.hierarchies),
         bins=bins,
         has_few_bins=len(bins) <= MAX_OPEN,
@@ -117,10 +118,21 @@ def declared_universe(universe: Universe, fits: Sequence[universe_size.Mechanism
     )
 
 
-def _dropped_in_words(population: Universe) -> str:
-    names = [each.name for each in population.attributes if each.drops_missing]
-    listed = ", ".join(names[:_MAX_DROPPING]) + (", …" if len(names) > _MAX_DROPPING else "")
-    return f"{population.counted.many} without {listed}" if names else ""
+def left_out_in_words(universe: Universe) -> str:
+    """Which rows and persons do not count, and in which tables; empty where all do."""
+    said = [each for population in universe.populations for each in _left_out_of(population)]
+    if not said:
+        return ""
+    return f"Left out of every table of a release about these columns: {'; '.join(said)}."
+
+
+def _left_out_of(population: Universe) -> Iterator[str]:
+    missing = [each.name for each in population.attributes if each.drops_missing]
+    others = [each.name for each in population.attributes if each.outside == DROP]
+    for names, what in ((missing, "without a value of"), (others, "with another value than declared of")):
+        if names:
+            listed = ", ".join(names[:_MAX_DROPPING]) + (", …" if len(names) > _MAX_DROPPING else "")
+            yield f"{population.counted.many} {what} {listed}"
 
 
 def column_rows(formset: Any, dataset: Dataset, *, ticked: Collection[str] = ()) -> list[ColumnRow]:

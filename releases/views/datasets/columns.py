@@ -38,12 +38,13 @@ from releases.presentation.datasets.columns_page import (
     column_rows,
     declared_universe,
     filled_in_text,
+    left_out_in_words,
     problems_in,
     problems_of,
 )
 from releases.presentation.datasets.formula_help import FORMULA_HELP
 from releases.schema import learned
-from releases.schema.codebook_csv import doubts
+from releases.schema.codebook_csv import doubts, doubts_of_file
 from releases.schema.descriptions import DESCRIPTION, LONGEST, Notes
 from releases.views.common.wizard import frame
 from releases.views.datasets.codebooks import (
@@ -140,6 +141,8 @@ def _as_stored(request: HttpRequest, dataset: Dataset, *, save_problem: str = ""
 def _pasted(request: HttpRequest, dataset: Dataset, button: ColumnsButtonForm) -> HttpResponse:
     """Declare what a pasted codebook says, or say what is wrong with it."""
     codebook = CodebookForm(request.POST)
+    if codebook.is_valid():
+        codebook.readings += _doubts_of_codebook(codebook, dataset)
     if codebook.is_valid() and button.given["doubts"] == codebook.readings:
         if _declare_codebook(dataset, codebook, request):
             return redirect("protection", dataset_id=dataset.pk)
@@ -156,13 +159,22 @@ def _pasted(request: HttpRequest, dataset: Dataset, button: ColumnsButtonForm) -
     )
 
 
+def _doubts_of_codebook(form: CodebookForm, dataset: Dataset) -> list[str]:
+    """What in it goes against the country that the file comes from; nothing of a codebook that is wrong."""
+    try:
+        schema, _, _ = schema_from_codebook(form.cleaned_data["codebook"])
+    except InvalidInput:
+        return []
+    return doubts_of_file(schema.universe.attributes, dataset.read_as)
+
+
 def _typed(request: HttpRequest, dataset: Dataset, button: ColumnsButtonForm) -> HttpResponse:
     """Declare what is typed, or say what is wrong with it, or what is seldom meant."""
     formset, about = ColumnFormSet(request.POST, request.FILES), DescriptionForm(request.POST)
     universe = _typed_universe(formset, dataset)
     seldom_meant: list[str] = []
     if universe is not None and about.is_valid():
-        seldom_meant = [*_readings(formset), *doubts(universe)]
+        seldom_meant = [*_readings(formset), *doubts(universe), *doubts_of_file(universe.attributes, dataset.read_as)]
         is_meant = not button.given["check"] and button.given["doubts"] == seldom_meant
         if is_meant and _declare(dataset, formset, about, universe, button, request):
             return redirect("protection", dataset_id=dataset.pk)
@@ -330,7 +342,8 @@ def _declare_codebook(dataset: Dataset, form: CodebookForm, request: HttpRequest
         _as_it_is(dataset)
         return False
     number = len(schema.universe.attributes)
-    messages.success(request, f"{number:,} column{'' if number == 1 else 's'} declared.")
+    declared = f"{number:,} column{'' if number == 1 else 's'} declared. {left_out_in_words(schema.universe)}"
+    messages.success(request, declared.strip())
     return True
 
 

@@ -87,7 +87,7 @@ def test_sixty_columns_of_spss_with_labels_are_confirmed_within_three_pages_and_
     assert len(hand.pages) <= 3
     stored = installation.run("answer = Dataset.objects.get(title='Office survey').declared")
     assert [each["name"] for each in stored] == QUESTIONS
-    assert all((each["categories"], each["missing"]) == (["1", "2", "3"], ["-9"]) for each in stored)
+    assert all((each["categories"], each["missing"]) == (["1", "2", "3", "no value"], ["-9"]) for each in stored)
 
 
 #: Everything after the columns, with hardly any noise, and what the release says.

@@ -1,6 +1,7 @@
 """Every page of the site in Chromium, on a desk and on a telephone, in light and in dark: nothing sticks out, and axe
 finds nothing. What is visited follows from the list of addresses that the access tests keep complete."""
 
+import itertools
 import re
 
 import pytest
@@ -237,6 +238,22 @@ def test_a_table_of_two_columns_is_drawn_as_a_heat_map(visitor, world):
     window = visitor(size=PHONE)
     window.go(f"/releases/{world['public']}/?question=1", "public release on a telephone")
     expect(window.page.locator('[data-chart="heat-data"] svg [role="graphics-symbol"]').first).to_be_visible()
+
+
+def test_two_releases_beside_each_other_take_a_few_lines_an_answer_on_a_telephone(visitor, world):
+    window = visitor(size=PHONE)
+    window.sign_in("alice", PASSWORD)
+    window.page.goto(f"/releases/{world['public']}/beside/?other={world['published']}")
+    rows = window.page.locator("table.pairs tbody tr")
+    boxes = [each.bounding_box() for each in rows.all()]
+    assert boxes
+    # Four lines of text of 16 pixels.
+    assert max(each["height"] for each in boxes) < 4 * 1.6 * 16 + 20
+    for row in rows.all():
+        cells = [each.bounding_box() for each in row.locator("td").all()]
+        for first, second in itertools.combinations(filter(None, cells), 2):
+            beside = first["x"] + first["width"] <= second["x"] + 1 or second["x"] + second["width"] <= first["x"] + 1
+            assert beside or first["y"] + first["height"] <= second["y"] + 1
 
 
 def test_a_comparison_fits_one_and_a_half_screens_with_its_chart_open_and_the_other_methods_on_one(visitor, world):

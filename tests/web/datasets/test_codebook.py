@@ -45,6 +45,30 @@ def test_every_kind_of_column_is_read_as_it_is_meant():
     ]
 
 
+def test_impossible_combinations_are_lines_of_a_codebook_in_csv_and_those_declared_stay_where_it_has_none(paste):
+    head = 'name,type,values\nage,integer,"0, 15, 99"\n"sex: at birth",categorical,f|m\nsex,categorical,f|m\n'
+    line = ',impossible,"age: 0 to 14; sex: at birth: f|m"\n'
+    of_two = codebook_from_csv(head.replace("f|m\nsex", "f|m|x\nsex") + line)
+    assert of_two["impossible"] == [{"age": ["0 to 14"], "sex: at birth": ["f", "m"]}]
+    several = f'{head},Impossible,"sex: f\nage: 0 to 14"\n,impossible,"age: 15 to 99; sex: m"\n'
+    expected = [{"sex": ["f"], "age": ["0 to 14"]}, {"age": ["15 to 99"], "sex": ["m"]}]
+    assert codebook_from_csv(several)["impossible"] == expected
+    table = "name,type,values\nage,integer,0|50|99\nsex,categorical,f|m\n"
+    for said in (table + ',impossible,"age: 0 to 49; sex: f"\n', table):
+        sent, dataset = paste(said)
+        assert sent.status_code == 302
+        assert dataset.impossible == [{"age": ["0 to 49"], "sex": ["f"]}]
+    for values, mistake in (
+        ("age: 0 to 14", "line 5 (impossible): '1 columns' must name 2 to 10 columns"),
+        ("age: 0-14; sex: f", "line 5 (impossible).age: '0-14' is no bin of age; these are: 0 to 14, 15 to 99"),
+        ("age: 0 to 14; wage: high", "line 5 (impossible).wage: 'wage' is not a declared column"),
+        ("age: 0 to 14|15 to 99; sex: f", "line 5 (impossible).age: 'all 2 bins' must leave at least one bin"),
+        ("", "line 5 (impossible): '0 columns' must name 2 to 10 columns"),
+    ):
+        with pytest.raises(InvalidInput, match=re.escape(mistake)):
+            codebook_from_csv(f'{head},impossible,"{values}"\n')
+
+
 DATES = "name,type,format,values,time zone\na,date,"
 
 
@@ -107,13 +131,15 @@ def test_a_codebook_in_a_format_that_others_write_is_declared_once_what_was_chos
     chosen = shown.context["codebook"].readings
     assert chosen == [
         CONFIRMED,
+        "Missing values have a bin of their own in each of its columns: it names no rule for them.",
         "age: bins were chosen between 0 and 120.",
         "Not declared, for neither their values nor their ends are given: person.",
     ]
     assert dataset.declared is None
     sent, dataset = paste(json.dumps(pasted), doubts=chosen)
     assert sent.status_code == 302
-    assert dataset.universe["sex"].categories == ("female", "male")
+    assert dataset.universe["sex"].categories == ("female", "male", "no value")
+    assert dataset.universe["sex"].missing_as == "no value"
     ages = (*(f"{low} to {low + 11}" for low in range(0, 108, 12)), "108 to 120", "no number")
     assert dataset.universe["age"].labels == ages
     assert [each.missing for each in dataset.universe.attributes] == [("NA",), ("-9",)]
@@ -191,7 +217,8 @@ def test_variables_of_ddi_are_declared_by_their_categories_and_ranges_and_never_
     read, decided = from_standard(read_other(DDI))
     sex, age = read["columns"]
     assert sex.pop("description") == "Sex as registered – 1: female; 2: male"
-    assert sex == {"name": "sex", "type": "categorical", "categories": ["1", "2"], "missing": ["9"]}
+    assert (sex.pop("missing"), sex.pop("missing_as")) == (["9"], "no value")
+    assert sex == {"name": "sex", "type": "categorical", "categories": ["1", "2", "no value"]}
     assert (age.pop("description"), age.pop("missing_as")) == ("Age", "no number")
     assert age == {"name": "age", "type": "integer", "edges": [*range(0, 121, 12)], "missing": ["-9"]}
     assert (decided[0], decided[-1].endswith("are given: note.")) == (CONFIRMED, True)
@@ -208,7 +235,8 @@ def test_metadata_of_other_tools_say_whom_to_protect_and_that_is_said_before_it_
     assert f"Whom to protect: {whom}" in decided
     assert (decided[0], decided[-1].endswith(f"are given: {left}.")) == (CONFIRMED, True)
     others = {each.name: each.categories for each in schema.universe.attributes if each.categories}
-    assert others in ({"married": ("true", "false")}, {"sex": ("f", "m"), "city": ("a", "b")})
+    married, lists = ("true", "false", "no value"), {"sex": ("f", "m", "no value"), "city": ("a", "b", "no value")}
+    assert others in ({"married": married}, lists)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from releases.engine.errors import InvalidInput
 from releases.models import Dataset
 from tests.web.conftest import COLUMNS, CSV
 from tests.web.datasets.conftest import filled
-from tests.web.pages import body, field_value, words
+from tests.web.pages import body, chosen, field_value, words
 
 #: Of a column's form.
 FIELDS = ("name", "kind", "values", "outside", "catch_all", "missing_codes", "missing_rule", "missing_category")
@@ -26,9 +26,9 @@ def sheet(fresh, as_, alice):
         def get(self, **asked):
             return client.get(url, asked)
 
-        def paste(self, codebook, **more):
+        def paste(self, codebook, *, follow=False, **more):
             text = codebook if isinstance(codebook, str) else json.dumps(codebook)
-            return client.post(url, {"codebook": text, **more})
+            return client.post(url, {"codebook": text, **more}, follow=follow)
 
         def fill(self, *rows, headers=None, **more):
             """Rows of what `FIELDS` names, each as far as something is typed."""
@@ -104,6 +104,48 @@ def test_a_codebook_declares_columns_and_may_declare_the_protection_too(sheet, f
     sheet.paste({"version": 1, "unit": unit, "neighbours": "replace", "columns": COLUMNS})
     budget = Dataset.objects.get().budget
     assert (budget.unit, budget.neighbours) == (unit, "replace")
+
+
+def as_shown(page, row):
+    """What the page has in the fields of a row, as a browser would send it."""
+    menus = ("kind", "outside", "missing_rule")
+    read = {field: (chosen if field in menus else field_value)(page, f"form-{row}-{field}") for field in FIELDS}
+    return [read[field] or "" for field in FIELDS]
+
+
+def test_a_new_column_has_a_bin_for_missing_values_and_one_declared_before_keeps_its_rule(sheet, fresh):
+    shown = sheet.get()
+    assert {chosen(shown, f"form-{row}-missing_rule") for row in range(4)} == {"bin"}
+    sheet.fill((*SEX, "", "", "NA", "bin"), (*AGE, "", "", "", "bin"))
+    sex, age = declared(fresh)
+    assert (sex["categories"], sex["missing_as"]) == (["female", "male", "no value"], "no value")
+    assert age["missing_as"] == "no number"
+    rules = [{}, {"missing_as": "drop"}, {"missing_as": "male"}, {"outside": "female"}, {"missing_as": "no value"}]
+    several = [of_sex(categories=["female", "no value", "male"], **more) for more in rules]
+    # The bin for missing values as the last category, and as the only one.
+    several += [of_sex(categories=listed, missing_as="no value") for listed in (["f", "no value"], ["no value"])]
+    ages = [
+        {"name": "age", "type": "integer", "edges": [0, 50, 99], **more} for more in ({}, {"missing_as": "no number"})
+    ]
+    for codebook in [*several, *({"version": 1, "columns": [each]} for each in ages)]:
+        sheet.paste(codebook)
+        before = declared(fresh)
+        place = ["person", "age", "sex"].index(before[0]["name"])
+        row = as_shown(sheet.get(), place)
+        response = sheet.fill(row)
+        if response.status_code == 200:
+            response = sheet.fill(row, doubts=response.context["doubts"])
+        assert response.status_code == 302, codebook
+        assert declared(fresh) == before, codebook
+
+
+def test_the_page_and_the_message_say_which_rows_are_left_out_of_which_tables(sheet):
+    said = "Left out of every table of a release about these columns: "
+    page = sheet.paste(of_sex(), follow=True)
+    assert said + "rows without a value of sex; rows with another value than declared of sex." in words(page)
+    shown = words(sheet.fill((*AGE, "", "", "", "drop"), (*SEX, "", "", "", "bin"), check="1"))
+    assert said + "rows without a value of age; rows with another value than declared of sex." in shown
+    assert "Left out" not in words(sheet.fill((*AGE, "", "", "", "bin"), check="1"))
 
 
 def of_sex(**more):

@@ -6,15 +6,20 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
 from releases import services
+from releases.engine.tables.facts import FileFacts
 from releases.middleware import upload_limit
 from releases.models import Dataset, Upload
 from releases.services.uploads import Room
-from tests.web.conftest import CSV
-from tests.web.pages import field_value, words
+from tests.engine.tables.files import formats
+from tests.web.conftest import CSV, give
+from tests.web.datasets.conftest import filled
+from tests.web.pages import chosen, field_value, words
 
 URL = "/datasets/new/"
 #: Another table of the very same size.
 OTHER = CSV.replace(b"p1,", b"q1,")
+GERMAN = "größe;am\n1,59;31.12.2024\n1,71;01.02.2024\n".encode()
+ENGLISH_SIGNS = "größe;am\n1.59;31.12.2024\n".encode()
 FREES = "To free space, delete the rows of a dataset, delete a dataset that nothing was charged for"
 
 
@@ -142,3 +147,77 @@ def test_no_file_in_another_place_of_a_form_is_larger_than_a_form(as_, draft, al
     file = SimpleUploadedFile("plan.json", b" " * 2500)
     assert as_(alice).post(reverse("load_plan", args=[draft.pk]), {"plan": file}).status_code == 400
     assert sum(stored) <= 1000
+
+
+@pytest.fixture
+def table(alice, upload_file):
+    def made(content, **facts):
+        give(alice, "curator")
+        source = upload_file(content)
+        return services.datasets.ingest_dataset(
+            owner=alice, title="Klinik", source=source, facts=FileFacts.from_json(facts)
+        )
+
+    return made
+
+
+@pytest.fixture
+def page(as_, alice):
+    def of(dataset, *rows, **more):
+        url, client = reverse("columns", args=[dataset.pk]), as_(alice)
+        return client.post(url, filled(*rows, **more)) if rows or more else client.get(url)
+
+    return of
+
+
+def size(values="1.2 to 2.2 by 0.1", kind="number"):
+    return {"name": "größe", "kind": kind, "values": values, "missing_rule": "bin"}
+
+
+def test_the_country_is_chosen_on_upload_and_comes_back_with_what_was_typed(send, as_, alice):
+    assert send(GERMAN).status_code == 400
+    assert send(GERMAN, locale="de_DE").status_code == 302
+    refused = send("a;b\nä;1\n".encode("latin-1"), locale="de_DE")
+    assert "for Germany mostly Windows-1252 (Western European)" in words(refused)
+    assert chosen(refused, "locale") == "de_DE"
+    assert "must be" not in words(as_(alice).get(reverse("upload"), {"locale": "de_DE"}))
+    assert chosen(as_(alice).get(reverse("upload"), {"locale": "de_DE"}), "locale") == "de_DE"
+
+
+def test_new_columns_propose_the_dates_of_the_country_and_declared_ones_keep_theirs(table, page):
+    dataset = table(GERMAN, locale="de_DE")
+    shown = page(dataset)
+    assert "How the file was read: from Germany, separator semicolon" in words(shown)
+    assert [chosen(shown, f"form-{row}-date_format") for row in range(2)] == ["DD.MM.YYYY"] * 2
+    day = {"name": "am", "kind": "date", "date_format": "YYYYMMDD", "values": "2024-01-01 to 2024-12-31 by month"}
+    assert page(dataset, day).status_code == 302
+    assert [chosen(page(dataset), f"form-{row}-date_format") for row in range(2)] == ["DD.MM.YYYY", "YYYYMMDD"]
+    # A workbook keeps its dates as such, whatever country it is from; of other files nothing is proposed.
+    workbook = formats.xlsx({"S": [["größe", "am"], [1.59, "x"]]})
+    assert chosen(page(table(workbook, locale="de_DE")), "form-0-date_format") == "YYYY-MM-DD"
+    assert chosen(page(table(GERMAN, decimal=",")), "form-0-date_format") == ""
+
+
+def test_a_decimal_sign_that_the_country_does_not_use_is_asked_about_before_columns_are_declared(
+    table, page, as_, alice
+):
+    dataset = table(ENGLISH_SIGNS, locale="de_DE", decimal=".")
+    doubt = "Numbers that are text are read with a decimal point, and Germany has a comma."
+    shown = page(dataset, size())
+    assert shown.context["doubts"][0].startswith(doubt)
+    codebook = {"codebook": "name,type,values\ngröße,number,1.2 to 2.2 by 0.1\n"}
+    pasted = as_(alice).post(reverse("columns", args=[dataset.pk]), codebook)
+    assert pasted.context["codebook"].readings[0].startswith(doubt)
+    assert Dataset.objects.get(pk=dataset.pk).declared is None
+    assert page(dataset, size(), doubts=shown.context["doubts"]).status_code == 302
+    # Nothing is asked about categories, nor where the sign is that of the country.
+    assert page(dataset, size("1.59|1.71", "categorical")).status_code == 302
+    assert page(table(GERMAN, locale="de_DE"), size()).status_code == 302
+
+
+def test_dates_whose_day_and_month_change_places_in_the_country_are_asked_about(table, page):
+    dataset = table(GERMAN, locale="de_DE")
+    day = {"name": "am", "kind": "date", "values": "2024-01-01 to 2024-12-31 by month"}
+    shown = page(dataset, {**day, "date_format": "MM/DD/YYYY"})
+    assert shown.context["doubts"] == ["am: dates are declared as MM/DD/YYYY, and Germany has DD.MM.YYYY."]
+    assert page(dataset, {**day, "date_format": "YYYY-MM-DD"}).status_code == 302

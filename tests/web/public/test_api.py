@@ -1,5 +1,6 @@
 """The REST API: the same services as the pages, for programs that show a token."""
 
+import dataclasses
 import json
 import uuid
 from datetime import timedelta
@@ -11,7 +12,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from releases import services
+from releases.api.datasets import UploadIn
 from releases.engine.errors import InvalidInput
+from releases.engine.tables.facts import FileFacts
+from releases.management.commands.release import FACTS
 from releases.models import ApiToken, AuditEvent, Dataset, LedgerEntry, Organisation, Release, Upload
 from releases.models import TokenScope as Scope
 from releases.publication.archive import download_names
@@ -342,3 +346,8 @@ def test_a_program_without_a_good_token_is_told_why_whatever_it_would_do(alice, 
                 assert (refused.status_code, set(refused.json())) == (401, {"message"})
                 assert says in refused.json()["message"]
                 assert refused["WWW-Authenticate"].startswith("Bearer")
+
+
+def test_the_api_takes_every_fact_of_a_file():
+    assert set(UploadIn.model_fields) == {"title", *(each.name for each in dataclasses.fields(FileFacts))}
+    assert set(UploadIn.model_fields) == {"title", *FACTS}

@@ -35,7 +35,7 @@ class RowOfNames:
     """What the start of a text file says.
 
     Attributes:
-        columns: the name of each, or its number from 1 where it has none.
+        columns: the name of each, or a space and its number from 1 where it has none: names have no space there.
         names: those of the table.
         facts: with the separator.
         lines_above: how many lines of the file are above the row of names.
@@ -52,7 +52,7 @@ class RowOfNames:
 def row_of_names(source: Path, facts: FileFacts) -> RowOfNames:
     """The names of the columns, and the facts with the separator: as declared, or that which cuts the row of the
     names into most. Rows above it are read by the same signs."""
-    if not (facts.has_header or facts.separator):
+    if not (facts.has_header or facts.separator or facts.habits):
         raise UnreadableTable(
             "must be chosen where no line names the columns: it is never looked for in rows",
             field="separator",
@@ -69,7 +69,9 @@ def row_of_names(source: Path, facts: FileFacts) -> RowOfNames:
     if facts.header_row > 1 and source.stat().st_size > len(begun):
         # A row that is cut off is not read.
         start, of = start[: max(start.rfind("\n"), start.rfind("\r")) + 1], "file's first 4 MB"
-    candidates = (facts.separator,) if facts.separator else _DELIMITERS
+    candidates: tuple[str, ...] = (facts.separator,) if facts.separator else _DELIMITERS
+    if facts.habits is not None and not (facts.separator or facts.has_header):
+        candidates = (";",) if facts.habits.decimal == "," else (",",)
     how = {"quotechar": facts.quote_sign} if facts.quote_sign else {"quoting": csv.QUOTE_NONE}
     read, above = {}, {}
     for delimiter in candidates:
@@ -95,15 +97,13 @@ def row_of_names(source: Path, facts: FileFacts) -> RowOfNames:
     if len(first) > MAX_COLUMNS:
         raise UnreadableTable(f"The header has {len(first):,} columns; at most {MAX_COLUMNS:,} can be read.")
     names, places = (
-        named_columns(first, facts.header_row, of=of)
-        if facts.has_header
-        else (numbered_names(len(first)), range(len(first)))
+        named_columns(first, facts, of=of) if facts.has_header else (numbered_names(len(first)), range(len(first)))
     )
     named = dict(zip(places, names, strict=True))
     mark = len(codecs.BOM_UTF8) if begun.startswith(codecs.BOM_UTF8) else 0
     skipped = "".join(islice(io.StringIO(start, newline=""), lines))
     return RowOfNames(
-        columns=tuple(named.get(place, str(place + 1)) for place in range(len(first))),
+        columns=tuple(named.get(place, f" {place + 1}") for place in range(len(first))),
         names=frozenset(names),
         facts=replace(facts, separator=best),
         lines_above=lines,
@@ -112,10 +112,20 @@ def row_of_names(source: Path, facts: FileFacts) -> RowOfNames:
 
 
 def ask_for_decimal(facts: FileFacts) -> None:
-    """Where commas are decimal signs, semicolons separate values; so with semicolons either sign is likely."""
-    if facts.separator == ";" and not facts.decimal:
+    """Where commas are decimal signs, semicolons separate values; so with semicolons either sign is likely, and with
+    commas in a file of such a country."""
+    if facts.decimal:
+        return
+    if facts.separator == ";":
         raise UnreadableTable(
             "must be chosen, a point or a comma, where semicolons separate the values", field="decimal", value=""
+        )
+    if facts.habits is not None and facts.habits.decimal == facts.separator:
+        country = facts.habits.country
+        raise UnreadableTable(
+            f"must be chosen, a point or a comma: commas separate the values, and numbers of {country} have a comma",
+            field="decimal",
+            value="",
         )
 
 
@@ -139,9 +149,9 @@ def store_text(
         the facts with the separator, the names of the columns, and how many rows there are.
     """
     refuse_above(limits, unfolded=source.stat().st_size)
-    check_bytes(source, report=report)
+    check_bytes(source, facts, report=report)
     header = row_of_names(source, facts)
-    facts = header.facts
+    facts = header.facts.with_habits()
     if header.bytes_above:
         with source.open("rb") as file, below.open("wb") as written:
             file.seek(header.bytes_above)

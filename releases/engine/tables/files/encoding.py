@@ -39,7 +39,7 @@ def in_utf8(source: Path, facts: FileFacts, folder: Path, *, most: int | None = 
                 text = decoder.decode(chunk, final=not chunk)
             except UnicodeDecodeError as error:
                 before = error.object[: error.start].decode(facts.encoding, errors="ignore")
-                raise _not_in(facts.encoding, line + before.count("\n")) from None
+                raise _not_in(facts, line + before.count("\n")) from None
             if not chunk:
                 break
             written.write(text)
@@ -47,13 +47,16 @@ def in_utf8(source: Path, facts: FileFacts, folder: Path, *, most: int | None = 
     return target
 
 
-def _not_in(encoding: str, line: int) -> UnreadableTable:
+def _not_in(facts: FileFacts, line: int) -> UnreadableTable:
+    proposed = facts.habits.encoding if facts.habits is not None else ""
+    likely = f", for {facts.habits.country} mostly {ENCODINGS[proposed]}" if facts.habits and proposed else ""
     return UnreadableTable(
-        f"Line {line} is not {ENCODINGS[encoding]} text. Choose the encoding of the file, or save it as UTF-8."
+        f"Line {line} is not {ENCODINGS[facts.encoding]} text. Choose the encoding of the file{likely}, or save it as "
+        "UTF-8."
     )
 
 
-def check_bytes(source: Path, *, most: int | None = None, report: FileProgress | None = None) -> None:
+def check_bytes(source: Path, facts: FileFacts, *, most: int | None = None, report: FileProgress | None = None) -> None:
     """Refuse NUL bytes and anything that is not UTF-8, naming the line; in the first `most` bytes only, if given."""
     decoder, read, size = codecs.getincrementaldecoder("utf-8")(), 0, source.stat().st_size
     with source.open("rb") as file:
@@ -69,12 +72,12 @@ def check_bytes(source: Path, *, most: int | None = None, report: FileProgress |
                 try:
                     decoder.decode(chunk)
                 except UnicodeDecodeError as error:
-                    raise _not_in("utf-8", _line_at(source, read - len(begun) + error.start)) from None
+                    raise _not_in(facts, _line_at(source, read - len(begun) + error.start)) from None
             read += len(chunk)
             if report is not None:
                 report.within(CHECK, min(read / size, 1.0))
     if read == size and decoder.getstate()[0]:
-        raise _not_in("utf-8", _line_at(source, size))
+        raise _not_in(facts, _line_at(source, size))
 
 
 def _line_at(source: Path, byte: int) -> int:

@@ -115,7 +115,7 @@ def _write_sheet(source: Path, target: Path, facts: FileFacts, most: int) -> Fil
     if facts.has_header:
         rows = islice(rows, facts.header_row - 1, None)
         first = next(rows, [])
-        names, places = named_columns(first, facts.header_row, of="sheet")
+        names, places = named_columns(first, facts, of="sheet")
     else:
         names = numbered_names(max((len(row) for row in cells), default=0))
         places = list(range(len(names)))
@@ -151,7 +151,7 @@ def _write_statistical(kind: str, source: Path, target: Path, facts: FileFacts) 
     # Codes that SPSS takes for missing stay as they are written.
     options: dict[str, Any] = {"output_format": "dict", **({"user_missing": True} if kind == SPSS else {})}
     _, about = reader(str(source), metadataonly=True, **options)
-    names = checked_names(about.column_names)
+    names = checked_names(about.column_names, facts)
     short = {name for name, kind_of in about.readstat_variable_types.items() if kind_of == "float"}
     if kind == XPORT:
         # It does not say how many rows it has, so it is one part.

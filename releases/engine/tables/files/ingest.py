@@ -80,15 +80,15 @@ def check_start(
         if kind == TEXT:
             facts = with_encoding(path, facts)
             plain = in_utf8(path, facts, folder, most=LONGEST_START)
-            facts = row_of_names(plain, facts).facts
-            check_bytes(plain, most=LONGEST_START)
+            facts = row_of_names(plain, facts).facts.with_habits()
+            check_bytes(plain, facts, most=LONGEST_START)
             ask_for_decimal(facts)
         elif kind == WORKBOOK and path == source:
-            facts = check_sheet(path, facts, folder, most=limits.unfolded)
+            facts = check_sheet(path, facts, folder, most=limits.unfolded).with_habits()
         elif kind == PARQUET and path == source:
             connection = connect(paths=[path], limits=database)
             try:
-                parquet_columns(connection, path, limits)
+                parquet_columns(connection, path, facts, limits)
             finally:
                 connection.close()
     return FileStart(kind=kind, facts=facts)
@@ -124,6 +124,7 @@ def ingest(
             path = in_utf8(path, facts, folder)
         elif kind != PARQUET:
             target = folder / "written-again.parquet"
+            facts = facts.with_habits() if kind == WORKBOOK else facts
             facts, codebook = to_parquet(kind, path, target, facts, most=limits.unfolded)
             path = target
         seconds = CSV_SECONDS if kind == TEXT else PARQUET_SECONDS
@@ -162,7 +163,7 @@ def _folder(database: Limits | None) -> Iterator[Path]:
 
 
 #: Facts of every kind of file: each can hold numbers that are text, and be in an archive.
-_ALL = ("member", "decimal", "thousands")
+_ALL = ("locale", "member", "decimal", "thousands", "number_names")
 #: Facts that a kind of file has beside these.
 _OWN = {
     TEXT: ("separator", "encoding", "quote", "has_header", "header_row"),

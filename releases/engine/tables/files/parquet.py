@@ -26,7 +26,12 @@ _FLAT_TYPES = re.compile(
 
 
 def parquet_columns(
-    connection: duckdb.DuckDBPyConnection, source: Path, limits: TableLimits, *, sent: Path | None = None
+    connection: duckdb.DuckDBPyConnection,
+    source: Path,
+    facts: FileFacts,
+    limits: TableLimits,
+    *,
+    sent: Path | None = None,
 ) -> list[tuple[str, str, str]]:
     """The columns of a Parquet file after a look at its directory: each one's name there, its name here, its type."""
     path = literal(str(source))
@@ -41,7 +46,7 @@ def parquet_columns(
         raise  # no fault of the file
     except duckdb.Error:
         raise UnreadableTable("The file begins like a Parquet file but cannot be read as one.") from None
-    names = checked_names([column[0] for column in described])
+    names = checked_names([column[0] for column in described], facts)
     for name, column in zip(names, described, strict=True):
         if not _FLAT_TYPES.fullmatch(column[1]):
             raise UnreadableTable(
@@ -72,7 +77,7 @@ def store_parquet(
     Returns:
         the names of the columns, how many rows there are, and what the file says of its columns.
     """
-    columns = parquet_columns(connection, source, limits, sent=sent)
+    columns = parquet_columns(connection, source, facts, limits, sent=sent)
     path = literal(str(source))
     texts = [_as_text(identifier(column), kind, facts) for column, _, kind in columns]
     selected = ", ".join(f"{text} AS {identifier(name)}" for text, (_, name, _) in zip(texts, columns, strict=True))

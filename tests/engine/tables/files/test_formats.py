@@ -219,3 +219,31 @@ def test_a_file_cut_short_is_refused_without_a_word_of_what_is_in_it(take, made)
             with pytest.raises(UnreadableTable) as error:
                 take(content[: len(content) // 2])
             assert "Köln" not in str(error.value)
+
+
+def test_a_german_workbook_and_a_german_text_file_count_right_by_their_country_alone(take, tmp_path):
+    """Numbers and dates of the workbook's own, and the same as text; thousands, and cells without a value."""
+    heads = ["größe", "kosten", "tag"]
+    typed = [[1.59, 1234.5, date(2024, 2, 29)], ["1,71", "12.345,50", None], [None, "7", date(2024, 12, 31)]]
+    typed.append(["x", 2, None])
+    text = "größe;kosten;tag\n1,59;1.234,5;29.02.2024\n1,71;12.345,50;\n;7;31.12.2024\nx;2;\n"
+    columns = [
+        {"name": "größe", "type": "number", "edges": [1, 1.6, 2], "missing_as": "no number"},
+        {"name": "kosten", "type": "number", "edges": [0, 1000, 2000, 20000], "missing_as": "no number"},
+        {"name": "tag", "type": "date", "first": "2024-01-01", "last": "2024-12-31", "by": "quarter"},
+    ]
+    expected = {"größe": [1, 1, 2], "kosten": [2, 1, 1, 0], "tag": [1, 0, 0, 1, 2]}
+    for content, format_of_dates in (
+        (formats.xlsx({"Notes": [["read me"]], "Data": [heads, *typed]}), "YYYY-MM-DD"),
+        (text.encode("windows-1252"), "DD.MM.YYYY"),
+    ):
+        own = {"sheet": "Data"} if content.startswith(b"PK") else {"encoding": "windows-1252"}
+        facts = take(content, locale="de_DE", **own).facts
+        assert (facts.decimal, facts.thousands) == (",", ".")
+        source = open_table(str(tmp_path / "stored.parquet"))
+        for column in columns:
+            declared = column
+            if column["type"] == "date":
+                declared = {**column, "format": format_of_dates, "missing_as": "no date"}
+            schema = Schema.from_json({"version": 1, "columns": [declared]})
+            assert TableCounts(source, schema).histogram().tolist() == expected[column["name"]], column["name"]

@@ -57,7 +57,10 @@ def test_quoted_values_may_hold_delimiters_quotes_and_line_ends(take, tmp_path):
     [
         (b"", "The file is empty."),
         (b"a,b\n", "The file has a header but no rows."),
-        (b"1,2\n3,4\n", "Column 1 of the first line is 1, a number. The first line must name the columns."),
+        (
+            b"1,2\n3,4\n",
+            "number_names: '' must be chosen where columns are named by numbers: column 1 of the first line is 1",
+        ),
         (b"a,,c\n1,,3\n4,5,6\n", f"header_row: 1 {UNNAMED}"),
         (b"a,,c\n1,3\n", "Line 2 has fewer values than the header, which has 3 columns."),
         (b",,\n1,2,3\n", "header_row: 1 must be a row of the file that names columns"),
@@ -119,7 +122,7 @@ def test_rows_above_the_names_are_skipped_and_leave_no_trace(take, tmp_path, tit
         (
             b"t\na,,3\n1,,2\n",
             {"header_row": 2},
-            "Column 3 of row 2 is 3, a number. Row 2 must name the columns.",
+            "number_names: '' must be chosen where columns are named by numbers: column 3 of row 2 is 3",
         ),
         (
             b'"t\nsecret"\na,b\n1,2\n3\n',
@@ -233,3 +236,14 @@ def test_other_content_has_another_digest(take, other):
 def test_without_the_key_nobody_can_check_a_guess_of_the_table(take):
     content = b"name,age\nann,31\nbob,44\n"
     assert take(content, key=b"one").digest != take(content, key=b"two").digest
+
+
+def test_numbers_are_names_of_columns_where_that_is_declared_also_beside_a_column_without_a_name(take):
+    content = b"2023;2024;4;\n5;6;7;\n"
+    with pytest.raises(UnreadableTable, match="must be chosen where columns are named by numbers") as refused:
+        take(content)
+    assert refused.value.field == "number_names"
+    # The last column has no name, and would be the fourth.
+    assert take(content, number_names=True).columns == ("2023", "2024", "4")
+    with pytest.raises(UnreadableTable, match="column 4 of the file has some and no name"):
+        take(b"2023;2024;4;\n5;6;7;8\n", number_names=True)
