@@ -742,6 +742,14 @@ tables-of-different-rows-are-made-to-agree in releases/engine/workload/queries.p
   -if self.universe.own_rows and self.rules_differ:
   +if self.universe.own_rows and not self.families:
   tests/engine/workload/test_own_rows.py::test_least_squares_refuse_tables_that_count_different_rows
+rows-and-persons-at-the-price-of-one-of-both in releases/engine/workload/queries.py
+  -l1 += rows * part
+  +l1 = rows * part
+  tests/engine/workload/test_rows_and_persons.py::test_one_person_moves_answers_about_rows_and_persons_together_as_far_as_is_declared[add_remove-1]
+a-fit-takes-rows-and-persons in releases/engine/domain/population.py
+  -chain.from_iterable(map(_apart, populations))
+  +populations
+  tests/engine/workload/test_rows_and_persons.py::test_rows_and_persons_are_in_no_fit_and_no_least_squares_together
 a-fit-takes-tables-of-two-populations in releases/engine/domain/population.py
   -if len(found) != 1:
   +if not found:

@@ -295,6 +295,8 @@ class Mechanism(ABC):
         may_refuse: whether it may give no answer, at its full price.
         drops_impossible: whether rows with a combination declared impossible are left out before it counts: of those
             whose answers are read off what their synthetic rows are made of, which gives no weight to such rows.
+        counts_apart: whether it answers questions about rows beside others about persons: where the noise on one answer
+            asks nothing of the others.
         joins_all_columns: whether a joint table of the columns asked about, or of connected ones, has to be held.
         is_offered: whether a person may ask it a question of their own, and so is shown it beside the others.
     """
@@ -309,6 +311,7 @@ class Mechanism(ABC):
     uses_weights: ClassVar[bool] = False
     may_refuse: ClassVar[bool] = False
     drops_impossible: ClassVar[bool] = False
+    counts_apart: ClassVar[bool] = False
     joins_all_columns: ClassVar[bool] = True
     is_offered: ClassVar[bool] = True
 
@@ -343,12 +346,13 @@ class Mechanism(ABC):
 
         Raises:
             InvalidInput: beta, or an option, breaks its rule; or the question is about columns declared otherwise; or
-                some of them count rows, and others persons.
+                it is a statistic, and some of them count rows, and others persons.
         """
         meter()
         check_beta(beta)
-        # Refuses questions of rows and of persons at once.
-        _ = schema.counts_persons
+        schema.check_unit()
+        if isinstance(workload, Inquiry):
+            self._check_inquiry(schema, workload)
         given = dict(options or {})
         unknown = set(given) - {option.name for option in self.options}
         if unknown:
@@ -366,8 +370,6 @@ class Mechanism(ABC):
                 schema = replace(schema, universe=replace(schema.universe, own_rows=own_rows))
             if own_rows != workload.universe.own_rows:
                 workload = replace(workload, universe=replace(workload.universe, own_rows=own_rows))
-        elif schema.universe.own_rows and not workload.statistic.takes_own_rows:
-            raise InvalidInput("rows_counted", "by own columns", "goes with counts alone")
         if self.drops_impossible and schema.universe.impossible:
             schema = replace(schema, universe=replace(schema.universe, drops_impossible=True))
             workload = replace(workload, universe=replace(workload.universe, drops_impossible=True))
@@ -379,6 +381,11 @@ class Mechanism(ABC):
             raise InvalidInput("schema", "its columns", "are declared otherwise than those that the question is about")
         if not self.can_answer(workload):
             return infeasible(request, f"It answers {self._answers_in_words()}.")
+        if schema.universe.counts_apart and isinstance(workload, Workload):
+            if not self.counts_apart:
+                return infeasible(request, ROWS_AND_PERSONS)
+            if not schema.universe.own_rows:
+                return infeasible(request, ROWS_AS_PERSONS)
         if schema.total_is_public and not workload.tells_rows_apart:
             return infeasible(request, PUBLIC_ALREADY)
         if schema.universe.possible_row is None:
@@ -392,6 +399,17 @@ class Mechanism(ABC):
         if plan.infeasible or self.uses_weights or not (isinstance(workload, Workload) and workload.is_weighted):
             return plan
         return replace(plan, parameters={**plan.parameters, "importance": _WEIGHTS_UNUSED})
+
+    def _check_inquiry(self, schema: Schema, inquiry: Inquiry) -> None:
+        """
+        Raises:
+            InvalidInput: a statistic takes no tables that each count rows of their own, or are of rows and of persons.
+        """
+        if inquiry.statistic.takes_own_rows:
+            return
+        _ = schema.counts_persons
+        if schema.universe.own_rows:
+            raise InvalidInput("rows_counted", "by own columns", "goes with counts alone")
 
     def can_answer(self, workload: Question) -> bool:
         """Whether it is a mechanism for this kind of question at all."""
@@ -501,6 +519,17 @@ PUBLIC_ALREADY = (
 
 #: Why nothing is released where only values with a number count, and all of these are declared impossible.
 NOTHING_POSSIBLE = "The combinations declared impossible leave no row possible in the columns asked about. Remove one."
+
+#: Why a mechanism that puts tables together cannot be asked about rows and about persons at once.
+ROWS_AND_PERSONS = (
+    "Some questions count rows, and others persons. It makes one estimate of all tables, and rows and persons have "
+    "none in common. Choose noise on each answer, or ask about each kind in a release of its own."
+)
+#: Why nothing that is chosen can put such tables together.
+ROWS_AS_PERSONS = (
+    "Some questions count rows, and others persons, so their tables cannot count the same rows, be made to agree or "
+    "have synthetic rows. Leave these choices open, or ask about each kind in a release of its own."
+)
 
 #: Why Gaussian noise cannot be had of a pure budget.
 NEEDS_DELTA = "It needs a delta above 0: Gaussian noise has no pure epsilon."

@@ -447,6 +447,7 @@ class _QueriesMechanism(Mechanism):
     formula: ClassVar[str]
     options = (ROWS, TOGETHER, OWN_ROWS)
     uses_weights = True
+    counts_apart = True
     consistency = Consistency.OWN_NOISE
 
     def consistency_under(self, parameters: Mapping[str, str]) -> Consistency | None:
