@@ -750,6 +750,14 @@ a-fit-takes-rows-and-persons in releases/engine/domain/population.py
   -chain.from_iterable(map(_apart, populations))
   +populations
   tests/engine/workload/test_rows_and_persons.py::test_rows_and_persons_are_in_no_fit_and_no_least_squares_together
+groups-of-tables-each-with-all-of-beta in releases/engine/mechanisms/squares_by_rules.py
+  -group.size / workload.size * log1p(-beta)
+  +log1p(-beta)
+  tests/engine/mechanisms/test_squares_by_rules.py::test_groups_share_one_beta_and_one_that_is_left_as_it_is_keeps_its_bound
+tables-of-persons-agree-with-tables-of-rows in releases/engine/workload/queries.py
+  -is_of_persons = self.universe[family.attributes[0]].per_person is not None
+  +is_of_persons = not family.attributes
+  tests/engine/mechanisms/test_squares_by_rules.py::test_rows_and_persons_agree_each_among_themselves
 a-fit-takes-tables-of-two-populations in releases/engine/domain/population.py
   -if len(found) != 1:
   +if not found:

@@ -267,6 +267,7 @@ class Consistency(Enum):
     NOISY_CELLS: each answer is a sum of the same noisy cells, so they agree until one below 0 is shown as 0.
     MADE_TO_AGREE: each answer has noise of its own, and all were made to agree, until one below 0 is shown as 0.
     LEVELS_MADE_TO_AGREE: the same, and tables over a column add up to those over its levels.
+    SAME_ROWS_MADE_TO_AGREE: as MADE_TO_AGREE, those tables alone that count the same rows.
     ONE_TABLE: each answer is read off one table of expected counts, so they agree except for rounding; over levels too
     where the result notes that (`LEVELS_NOTE`).
     PAID_NOISE: no, for a paid answer has noise of its own and a free one is read off what was public at the time.
@@ -276,6 +277,7 @@ class Consistency(Enum):
     NOISY_CELLS = "noisy cells"
     MADE_TO_AGREE = "made to agree"
     LEVELS_MADE_TO_AGREE = "levels made to agree"
+    SAME_ROWS_MADE_TO_AGREE = "same rows made to agree"
     ONE_TABLE = "one table"
     PAID_NOISE = "paid noise"
 
@@ -328,6 +330,10 @@ class Mechanism(ABC):
             options: complete.
         """
         return False
+
+    def options_before(self, schema: Schema, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the options of a stored plan meant in an earlier version, where they mean something else now."""
+        return options
 
     def consistency_under(self, parameters: Mapping[str, str]) -> Consistency | None:
         """That of a release by a plan with these parameters, those of an old one too."""
@@ -527,8 +533,8 @@ ROWS_AND_PERSONS = (
 )
 #: Why nothing that is chosen can put such tables together.
 ROWS_AS_PERSONS = (
-    "Some questions count rows, and others persons, so their tables cannot count the same rows, be made to agree or "
-    "have synthetic rows. Leave these choices open, or ask about each kind in a release of its own."
+    "Some questions count rows, and others persons, so their tables cannot all count the same rows, all be made to "
+    "agree, or have synthetic rows. Leave these choices open, or ask about each kind in a release of its own."
 )
 
 #: Why Gaussian noise cannot be had of a pure budget.
@@ -582,16 +588,18 @@ def plan_from_json(value: dict[str, Any]) -> Plan:
     schema = Schema.from_json(value["schema"])
     planned_with = mechanism(value["mechanism"])
     before = {option.name: option.before for option in planned_with.options if option.before is not None}
-    plan = planned_with.plan(
-        schema,
-        read_question(value["workload"], schema.universe),
-        budget=budget_from_json(value["budget"]),
-        beta=Fraction(value["beta"]),
-        options={**before, **value["options"]},
-    )
-    if plan.to_json()["planned"] != value["planned"]:
-        raise PlanChanged("The plan comes out differently than when it was made: the software changed. Plan again.")
-    return plan
+    question, options = read_question(value["workload"], schema.universe), {**before, **value["options"]}
+    for each in (options, planned_with.options_before(schema, options)):
+        plan = planned_with.plan(
+            schema,
+            question,
+            budget=budget_from_json(value["budget"]),
+            beta=Fraction(value["beta"]),
+            options=each,
+        )
+        if plan.to_json()["planned"] == value["planned"]:
+            return plan
+    raise PlanChanged("The plan comes out differently than when it was made: the software changed. Plan again.")
 
 
 def budget_to_json(budget: PrivacyBudget) -> dict[str, str]:

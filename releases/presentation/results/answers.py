@@ -52,6 +52,8 @@ _TOTALS: dict[Consistency | None, str] = {
     Consistency.LEVELS_MADE_TO_AGREE: "The counts were made to agree: tables of one release add up to the same total, "
     "and a table over a column to those over its levels, except for rounding, and where a count that came out below 0 "
     "is shown as 0.",
+    Consistency.SAME_ROWS_MADE_TO_AGREE: "The tables of this release that count the same rows were made to agree, so "
+    "they add up to the same total, except for rounding, and where a count that came out below 0 is shown as 0.",
     Consistency.ONE_TABLE: "All counts are read off one estimated table, so tables of one release add up to the same "
     "total, except for rounding.",
     Consistency.PAID_NOISE: "A free answer was read off what was public at the time, and only a paid one has noise of "
