@@ -265,7 +265,8 @@ def narrower_by_rules(
         return (None, half_widths) if wanted is None else infeasible(request, _DIFFERENT_ROWS)
     if wanted is None and _largest(found, workload.weights) > _largest(half_widths, workload.weights):
         return None, half_widths
-    return SquaresByRules(workload=workload, groups=tuple(groups)), tuple(found)
+    alike = replace(workload, families=tuple(map(unweighted, workload.families)))
+    return SquaresByRules(workload=alike, groups=tuple(groups)), tuple(found)
 
 
 def _agreement(
