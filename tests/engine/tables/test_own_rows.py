@@ -28,7 +28,7 @@ from tests.engine.tables.test_contract import (
 DAY, PAY, LAND = "Tag der \\ Aufnahme", "pay", "land"
 NUMBER, USUAL, LAST, SPENT, WHICH = "rows of one", "usual", "last", "spent", "which"
 COLUMNS = [
-    {"name": AGE, "type": "integer", "edges": [0, 10, 50], "outside": "drop", "missing": ["-9", "5.0"]},
+    {"name": AGE, "type": "integer", "edges": [0, 10, 50], "outside": "drop", "missing": ["-9", "no"]},
     {"name": WAGE, "type": "number", "edges": [0, 10.5, 80], "decimals": 1, "missing_as": "no number"},
     {"name": SEX, "type": "categorical", "categories": ["f", "m"], "missing": ["F"]},
     {"name": TOWN, "type": "categorical", "categories": ["v", "é", "other"], "outside": "other", "missing_as": "drop"},
