@@ -282,8 +282,8 @@ mixture-charged-without-its-tables in releases/engine/mechanisms/mixture_fit.py
   +return (*total, self.certificate.noise.event)
   tests/engine/mechanisms/test_mixture_fit.py::test_a_plan_spends_its_budget_and_no_more
 workload-sensitivity-of-one-row-of-several in releases/engine/workload/queries.py
-  -return Sensitivity(l1=change * rows, l2_squared=change * rows * rows)
-  +return Sensitivity(l1=change, l2_squared=change)
+  -rows = under.rows_of_unit
+  +rows = 1
   tests/engine/workload/test_workload.py::test_the_sensitivity_is_what_brute_force_over_all_neighbours_finds
 rows-of-persons-never-vanish in releases/engine/domain/population.py
   -return bool(self.dropping or self.left_out) or self.unit.kind == "person"
@@ -306,8 +306,8 @@ weighted-scale-over-the-square-of-the-weight in releases/engine/mechanisms/addit
   +return self.l1_sensitivity / (self.epsilon * self.weight**2)
   tests/engine/domain/test_weights.py::test_noise_is_drawn_at_one_scale_over_each_importance
 weighted-scale-for-an-unweighted-sensitivity in releases/engine/workload/queries.py
-  -l1=rows * self._most_changed(schema, self.weights),
-  +l1=rows * self._most_changed(schema, (1,) * len(self.families)),
+  -return self._weighing(schema, self.weights)
+  +return self._weighing(schema, (1,) * len(self.families))
   tests/engine/domain/test_weights.py::test_laplace_noise_as_drawn_loses_at_most_epsilon_on_all_neighbours_and_all_of_it_on_some
 sum-sensitivity-of-the-range-alone in releases/engine/workload/sensitivity.py
   -return max(abs(self.lowest), abs(self.highest))
@@ -750,6 +750,22 @@ tables-of-different-rows-are-made-to-agree in releases/engine/workload/queries.p
   -if self.universe.own_rows and self.rules_differ:
   +if self.universe.own_rows and not self.families:
   tests/engine/workload/test_own_rows.py::test_least_squares_refuse_tables_that_count_different_rows
+rows-and-persons-at-the-price-of-one-of-both in releases/engine/workload/queries.py
+  -l1 += rows * part
+  +l1 = rows * part
+  tests/engine/workload/test_rows_and_persons.py::test_one_person_moves_answers_about_rows_and_persons_together_as_far_as_is_declared[add_remove-1]
+a-fit-takes-rows-and-persons in releases/engine/domain/population.py
+  -chain.from_iterable(map(_apart, populations))
+  +populations
+  tests/engine/workload/test_rows_and_persons.py::test_rows_and_persons_are_in_no_fit_and_no_least_squares_together
+groups-of-tables-each-with-all-of-beta in releases/engine/mechanisms/squares_by_rules.py
+  -group.size / workload.size * log1p(-beta)
+  +log1p(-beta)
+  tests/engine/mechanisms/test_squares_by_rules.py::test_groups_share_one_beta_and_one_that_is_left_as_it_is_keeps_its_bound
+tables-of-persons-agree-with-tables-of-rows in releases/engine/workload/queries.py
+  -is_of_persons = self.universe[family.attributes[0]].per_person is not None
+  +is_of_persons = not family.attributes
+  tests/engine/mechanisms/test_squares_by_rules.py::test_rows_and_persons_agree_each_among_themselves
 a-fit-takes-tables-of-two-populations in releases/engine/domain/population.py
   -if len(found) != 1:
   +if not found:
@@ -856,8 +872,8 @@ a-certificate-for-one-row-of-a-person in releases/engine/mechanisms/error_certif
   +noise=allowance.noise(Sensitivity(l1=1, l2_squared=1))
   tests/engine/bounds/test_measured_error.py::test_a_pure_budget_buys_laplace_noise_and_any_other_gaussian_noise_for_exactly_the_budget
 a-mean-with-the-noise-of-one-table in releases/engine/mechanisms/error_certificate.py
-  -        rows = schema.rows_of_unit * tables
-  +        rows = schema.rows_of_unit
+  -for each in schema.apart) * tables
+  +for each in schema.apart)
   tests/engine/bounds/test_mean_error.py::test_each_of_k_numbers_has_a_k_th_of_the_budget_and_noise_for_all_of_its_tables
 a-certificate-that-spends-its-budget-on-each-number in releases/engine/mechanisms/measured_error.py
   -whole.share(Fraction(1, numbers))

@@ -259,9 +259,10 @@ def rows_counted_in_words(plan: Plan, *, same: str = f"“{OWN_ROWS.label}” is
         return ""
     if not plan.workload.universe.own_rows:
         return f"Only {counted.many} that fit all columns asked about count."
+    unless = "" if plan.schema.universe.counts_apart else f" unless {same}"
     return (
-        f"Each table counts every {counted.one} that fits its columns. Totals may differ. There are no synthetic rows "
-        f"unless {same}."
+        f"Each table counts every {counted.one} that fits its columns. Totals may differ. There are no synthetic "
+        f"rows{unless}."
     )
 
 

@@ -46,7 +46,7 @@ def headline(
         return ""
     rows = read(first, first + cells)
     labels = islice(family.labels(universe), len(rows)) if not question.is_open else [()] * len(rows)
-    dates, counted = dates_of(question), universe.counted
+    dates, counted = dates_of(question), universe.counted_by(family.attributes)
     released = [_released(", ".join(label), row, dates, counted) for label, row in zip(labels, rows, strict=True)]
     if not all(each.is_chosen or math.isfinite(each.upper - each.lower) for each in released):
         return ""

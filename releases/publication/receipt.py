@@ -70,9 +70,9 @@ def receipt_of(release: Release, made: MadeRelease, *, at: datetime) -> dict[str
         "content_digest": content_digest(release),
         "unit": plan.schema.unit.to_json(),
         # Of releases about rows it is not said: older receipts are of rows alone.
-        **({"counts": plan.schema.counted.value} if plan.schema.counts_persons else {}),
+        **({"counts": plan.schema.counted.value} if plan.schema.counted is not Counted.ROWS else {}),
         "neighbours": plan.schema.neighbours.value,
-        "universe_size": plan.schema.universe.size,
+        "universe_size": sum(each.size for each in plan.schema.universe.populations),
         "schema": plan.schema.to_json(),
         "rules_in_words": [
             *rules_of(plan.schema),
@@ -297,7 +297,7 @@ def rules_of(schema: Schema) -> list[str]:
     """Which rows count, and what becomes of values that were not declared, in sentences."""
     rules, of_unit = rules_in_words(schema.universe), _rules_of_unit(schema)
     # That only some rows of a person count can change every number, so it comes first.
-    return [*rules, *of_unit] if schema.counts_persons else [*of_unit, *rules]
+    return [*rules, *of_unit] if schema.counted is Counted.PERSONS else [*of_unit, *rules]
 
 
 def rules_said(receipt: Mapping[str, Any]) -> list[str]:
@@ -313,7 +313,8 @@ def _rules_of_unit(schema: Schema) -> list[str]:
     unit, own_rows = schema.unit, schema.universe.own_rows
     if unit.id_column is None:
         return []
-    most = "" if schema.counts_persons else f", and of one person at most {unit.max_rows:,} count"
+    where = ", in tables that count rows" if schema.counted is Counted.BOTH else ""
+    most = "" if schema.counted is Counted.PERSONS else f", and of one person at most {unit.max_rows:,} count{where}"
     same = "; these are the same for all tables, whatever their columns leave out" if most and own_rows else ""
     return [f"A row without {unit.id_column} is left out{most}{same}."]
 
@@ -324,7 +325,9 @@ def rules_in_words(universe: Universe, *, that_drop: bool = False) -> list[str]:
     Args:
         that_drop: only of the rules that can leave a row out.
     """
-    rules = _rules_in_words(universe, that_drop=that_drop)
+    rules = [rule for each in universe.populations for rule in _rules_in_words(each, that_drop=that_drop)]
+    if universe.counts_apart and not that_drop:
+        rules.insert(0, "Tables of columns that have one value a person count persons, and other tables count rows.")
     return [*map(where_tables_have_own_rows, rules)] if universe.own_rows else rules
 
 
@@ -337,7 +340,7 @@ def _rules_in_words(universe: Universe, *, that_drop: bool) -> list[str]:
     one, many = universe.counted.one, universe.counted.many
     rules = [f"{each.name}: {said}." for each in universe.attributes if not that_drop and (said := made_in_words(each))]
     if universe.is_of_persons and not that_drop:
-        rules.insert(0, "Each row here is one person: it is made from all rows that the table has of the person.")
+        rules.insert(0, "Each person counts once, by values made from all rows that the table has of the person.")
     if dropping:
         rules.append(
             f"A {one} whose value of {_listed(dropping)} is not exactly one of the declared categories is left out of "

@@ -101,7 +101,7 @@ def map_of(
         drawn,
         maps[column],
         title=family.title(universe),
-        unit=universe.counted.many if is_counts else unit,
+        unit=universe.counted_by(family.attributes).many if is_counts else unit,
         is_counts=is_counts,
     )
     return RegionMap(chart=chart, missing=not_on_map(maps[column], labels))

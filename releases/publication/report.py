@@ -359,7 +359,11 @@ def time_chart(
         for (label, *_), row in zip(labels, rows, strict=True)
         if (span := spans.get(label))
     ]
-    return time_bars(drawn, title=family.title(universe), unit=universe.counted.many) if len(drawn) > 1 else None
+    return (
+        time_bars(drawn, title=family.title(universe), unit=universe.counted_by(family.attributes).many)
+        if len(drawn) > 1
+        else None
+    )
 
 
 def _spans(family: Family | Part, universe: Universe) -> tuple[tuple[str, ...], ...]:
@@ -389,7 +393,7 @@ def _chart(
 ) -> dict[str, Any] | None:
     if len(rows) < 2 or "answer" in rows[0]:
         return None
-    unit = universe.counted.many
+    unit = universe.counted_by(family.attributes).many
     if is_heat(family, universe):
         squares = [{"labels": label, **row} for label, row in zip(labels, rows, strict=True)]
         return heat_map(squares, heads=heads, unit=unit)

@@ -21,11 +21,12 @@ from releases.engine.noise.randomness import OperatingSystemRandomness
 from releases.engine.run import run_release
 from releases.engine.tables import catalogue, fingerprint, storage
 from releases.engine.tables.connection import Limits
+from releases.engine.tables.counts import Counts
 from releases.engine.tables.databases import CatalogueColumn, Database
 from releases.engine.tables.facts import FileFacts
 from releases.engine.tables.files import ingest
 from releases.engine.tables.files.limits import TableLimits
-from releases.engine.tables.query import TableCounts, check_server, names_read, open_table
+from releases.engine.tables.query import check_server, counts_of, names_read, open_table
 from releases.engine.tables.registry import kind_of
 from releases.engine.tables.servers.spark import RemoteTable
 from releases.engine.workload.queries import Count
@@ -132,10 +133,10 @@ def _check_server(url: str) -> None:
 
 
 @contextmanager
-def _counts(schema: Schema, location: str, limits: Limits) -> Iterator[TableCounts]:
+def _counts(schema: Schema, location: str, limits: Limits) -> Iterator[Counts]:
     table = open_table(location, limits=limits, names=names_read(schema))
     try:
-        yield TableCounts(table, schema, folder=limits.temp_folder)
+        yield counts_of(table, schema, folder=limits.temp_folder)
     finally:
         # Other servers end a session with its process.
         if isinstance(table, RemoteTable):

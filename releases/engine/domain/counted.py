@@ -6,10 +6,12 @@ from enum import Enum
 
 
 class Counted(Enum):
-    """Rows of the table; or persons, each by one value of every column."""
+    """Rows of the table; or persons, each by one value of every column; or rows in some tables and persons in
+    others."""
 
     ROWS = "row"
     PERSONS = "person"
+    BOTH = "row or person"
 
     @property
     def one(self) -> str:
@@ -17,7 +19,7 @@ class Counted(Enum):
 
     @property
     def many(self) -> str:
-        return f"{self.value}s"
+        return "rows or persons" if self is Counted.BOTH else f"{self.value}s"
 
     def text(self, number: int | str) -> str:
         """Such as ``1 row`` and ``1,200 persons``.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 
 from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.counted import Counted
@@ -26,6 +27,7 @@ class Population:
         bounded_by: the columns whose values decide which rows of a person are kept, by name; none where no row of a
             person has to go.
         is_bounded_first: whether a person's rows are bounded before any of these rules leaves one out.
+        beside: the population of other tables of the same counts: rows are counted in some, and persons in others.
     """
 
     counted: Counted
@@ -35,6 +37,7 @@ class Population:
     left_out: tuple[Combination, ...] = ()
     bounded_by: tuple[Attribute, ...] = ()
     is_bounded_first: bool = False
+    beside: Population | None = None
 
     @property
     def rows_may_vanish(self) -> bool:
@@ -55,13 +58,19 @@ def one_population(populations: Iterable[Population | None]) -> Population | Non
     """The population of numbers that are to be combined; None where all are of tables from elsewhere.
 
     Raises:
-        InvalidInput: they are of several.
+        InvalidInput: they are of several, as numbers of rows and of persons are.
     """
     found: list[Population | None] = []
-    for each in populations:
+    for each in chain.from_iterable(map(_apart, populations)):
         if not any(each is known or each == known for known in found):
             found.append(each)
     if len(found) != 1:
         rule = "must be of one: the same rows count, a person's are bounded alike, and the same neighbours are hidden"
         raise InvalidInput("population", f"{len(found)} populations", rule)
     return found[0]
+
+
+def _apart(population: Population | None) -> tuple[Population | None, ...]:
+    if population is None or population.beside is None:
+        return (population,)
+    return replace(population, beside=None), population.beside

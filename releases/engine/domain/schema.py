@@ -79,12 +79,20 @@ class Schema:
     @property
     def counted(self) -> Counted:
         """What its releases count."""
-        return Counted.PERSONS if self.counts_persons else Counted.ROWS
+        self.check_unit()
+        return self.universe.counted
+
+    @property
+    def apart(self) -> tuple[Schema, ...]:
+        """Of rows, and behind it of persons, where its columns are of both; else itself alone."""
+        if not self.universe.counts_apart:
+            return (self,)
+        return tuple(replace(self, universe=each) for each in self.universe.populations)
 
     @property
     def unit_in_words(self) -> str:
         """Whom this protects, and as how many rows they count; for columns of both kinds, in releases about either."""
-        if len(self.universe.populations) > 1:
+        if self.universe.counts_apart:
             rows = self.unit.in_words().removesuffix(")")
             return f"{rows}; where a release counts persons, all rows of one count as one)"
         if not self.counts_persons:
@@ -93,11 +101,15 @@ class Schema:
 
     @cached_property
     def population(self) -> Population:
-        """What is counted by all columns together.
+        """What is counted by all columns together; where some count persons, that of rows, with that of persons beside
+        it.
 
         Raises:
-            InvalidInput: as of `counts_persons`.
+            InvalidInput: some columns have one value a person, and a row is protected.
         """
+        of_rows, *of_persons = self.apart
+        if of_persons:
+            return replace(of_rows.population, beside=of_persons[0].population)
         by_name = sorted(self.universe.attributes, key=lambda each: each.name)
         is_bounded = self.unit.kind == "person" and not self.counts_persons
         return Population(
@@ -114,11 +126,14 @@ class Schema:
         """What a table over some of the columns counts.
 
         Raises:
-            InvalidInput: as of `counts_persons`.
+            InvalidInput: some of them count rows, and others persons.
         """
+        chosen = set(names)
+        if self.universe.counts_apart:
+            is_of_persons = self.project(chosen).counts_persons
+            return self.apart[is_of_persons].population_of(chosen)
         if not self.universe.own_rows:
             return self.population
-        chosen = set(names)
         dropping = tuple(each for each in self.population.dropping if each.name in chosen)
         return replace(self.population, dropping=dropping)
 

@@ -128,7 +128,7 @@ class Universe:
 
     @cached_property
     def populations(self) -> tuple[Universe, ...]:
-        """The attributes of rows, and behind them those of persons: what is counted has attributes of one alone."""
+        """The attributes of rows, and behind them those of persons: a table of counts has attributes of one alone."""
         of_rows = [each for each in self.attributes if each.per_person is None]
         of_persons = [each for each in self.attributes if each.per_person is not None]
         if not (of_rows and of_persons):
@@ -147,7 +147,7 @@ class Universe:
         Raises:
             InvalidInput: some attributes are of rows, others of persons.
         """
-        if len(self.populations) > 1:
+        if self.counts_apart:
             of_persons = ", ".join(self.populations[1].names[:MAX_NAMED])
             rule = (
                 "count persons, and the other columns count rows: ask about each kind in a question of its own. To "
@@ -158,12 +158,19 @@ class Universe:
         return self.attributes[0].per_person is not None
 
     @property
+    def counts_apart(self) -> bool:
+        """Whether some attributes count rows, and others persons."""
+        return len(self.populations) > 1
+
+    @property
     def counted(self) -> Counted:
-        """
-        Raises:
-            InvalidInput: as of `is_of_persons`.
-        """
+        if self.counts_apart:
+            return Counted.BOTH
         return Counted.PERSONS if self.is_of_persons else Counted.ROWS
+
+    def counted_by(self, names: Iterable[str]) -> Counted:
+        """What a table over some attributes counts. A statistic, whose parts are named freely, is of one kind."""
+        return self.project(names).counted if self.counts_apart else self.counted
 
     @property
     def states(self) -> Universe:

@@ -267,6 +267,7 @@ class Consistency(Enum):
     NOISY_CELLS: each answer is a sum of the same noisy cells, so they agree until one below 0 is shown as 0.
     MADE_TO_AGREE: each answer has noise of its own, and all were made to agree, until one below 0 is shown as 0.
     LEVELS_MADE_TO_AGREE: the same, and tables over a column add up to those over its levels.
+    SAME_ROWS_MADE_TO_AGREE: as MADE_TO_AGREE, those tables alone that count the same rows.
     ONE_TABLE: each answer is read off one table of expected counts, so they agree except for rounding; over levels too
     where the result notes that (`LEVELS_NOTE`).
     PAID_NOISE: no, for a paid answer has noise of its own and a free one is read off what was public at the time.
@@ -276,6 +277,7 @@ class Consistency(Enum):
     NOISY_CELLS = "noisy cells"
     MADE_TO_AGREE = "made to agree"
     LEVELS_MADE_TO_AGREE = "levels made to agree"
+    SAME_ROWS_MADE_TO_AGREE = "same rows made to agree"
     ONE_TABLE = "one table"
     PAID_NOISE = "paid noise"
 
@@ -295,6 +297,8 @@ class Mechanism(ABC):
         may_refuse: whether it may give no answer, at its full price.
         drops_impossible: whether rows with a combination declared impossible are left out before it counts: of those
             whose answers are read off what their synthetic rows are made of, which gives no weight to such rows.
+        counts_apart: whether it answers questions about rows beside others about persons: where the noise on one answer
+            asks nothing of the others.
         joins_all_columns: whether a joint table of the columns asked about, or of connected ones, has to be held.
         is_offered: whether a person may ask it a question of their own, and so is shown it beside the others.
     """
@@ -309,6 +313,7 @@ class Mechanism(ABC):
     uses_weights: ClassVar[bool] = False
     may_refuse: ClassVar[bool] = False
     drops_impossible: ClassVar[bool] = False
+    counts_apart: ClassVar[bool] = False
     joins_all_columns: ClassVar[bool] = True
     is_offered: ClassVar[bool] = True
 
@@ -325,6 +330,10 @@ class Mechanism(ABC):
             options: complete.
         """
         return False
+
+    def options_before(self, schema: Schema, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the options of a stored plan meant in an earlier version, where they mean something else now."""
+        return options
 
     def consistency_under(self, parameters: Mapping[str, str]) -> Consistency | None:
         """That of a release by a plan with these parameters, those of an old one too."""
@@ -343,12 +352,13 @@ class Mechanism(ABC):
 
         Raises:
             InvalidInput: beta, or an option, breaks its rule; or the question is about columns declared otherwise; or
-                some of them count rows, and others persons.
+                it is a statistic, and some of them count rows, and others persons.
         """
         meter()
         check_beta(beta)
-        # Refuses questions of rows and of persons at once.
-        _ = schema.counts_persons
+        schema.check_unit()
+        if isinstance(workload, Inquiry):
+            self._check_inquiry(schema, workload)
         given = dict(options or {})
         unknown = set(given) - {option.name for option in self.options}
         if unknown:
@@ -366,8 +376,6 @@ class Mechanism(ABC):
                 schema = replace(schema, universe=replace(schema.universe, own_rows=own_rows))
             if own_rows != workload.universe.own_rows:
                 workload = replace(workload, universe=replace(workload.universe, own_rows=own_rows))
-        elif schema.universe.own_rows and not workload.statistic.takes_own_rows:
-            raise InvalidInput("rows_counted", "by own columns", "goes with counts alone")
         if self.drops_impossible and schema.universe.impossible:
             schema = replace(schema, universe=replace(schema.universe, drops_impossible=True))
             workload = replace(workload, universe=replace(workload.universe, drops_impossible=True))
@@ -379,6 +387,11 @@ class Mechanism(ABC):
             raise InvalidInput("schema", "its columns", "are declared otherwise than those that the question is about")
         if not self.can_answer(workload):
             return infeasible(request, f"It answers {self._answers_in_words()}.")
+        if schema.universe.counts_apart and isinstance(workload, Workload):
+            if not self.counts_apart:
+                return infeasible(request, ROWS_AND_PERSONS)
+            if not schema.universe.own_rows:
+                return infeasible(request, ROWS_AS_PERSONS)
         if schema.total_is_public and not workload.tells_rows_apart:
             return infeasible(request, PUBLIC_ALREADY)
         if schema.universe.possible_row is None:
@@ -392,6 +405,17 @@ class Mechanism(ABC):
         if plan.infeasible or self.uses_weights or not (isinstance(workload, Workload) and workload.is_weighted):
             return plan
         return replace(plan, parameters={**plan.parameters, "importance": _WEIGHTS_UNUSED})
+
+    def _check_inquiry(self, schema: Schema, inquiry: Inquiry) -> None:
+        """
+        Raises:
+            InvalidInput: a statistic takes no tables that each count rows of their own, or are of rows and of persons.
+        """
+        if inquiry.statistic.takes_own_rows:
+            return
+        _ = schema.counts_persons
+        if schema.universe.own_rows:
+            raise InvalidInput("rows_counted", "by own columns", "goes with counts alone")
 
     def can_answer(self, workload: Question) -> bool:
         """Whether it is a mechanism for this kind of question at all."""
@@ -502,6 +526,17 @@ PUBLIC_ALREADY = (
 #: Why nothing is released where only values with a number count, and all of these are declared impossible.
 NOTHING_POSSIBLE = "The combinations declared impossible leave no row possible in the columns asked about. Remove one."
 
+#: Why a mechanism that puts tables together cannot be asked about rows and about persons at once.
+ROWS_AND_PERSONS = (
+    "Some questions count rows, and others persons. It makes one estimate of all tables, and rows and persons have "
+    "none in common. Choose noise on each answer, or ask about each kind in a release of its own."
+)
+#: Why nothing that is chosen can put such tables together.
+ROWS_AS_PERSONS = (
+    "Some questions count rows, and others persons, so their tables cannot all count the same rows, all be made to "
+    "agree, or have synthetic rows. Leave these choices open, or ask about each kind in a release of its own."
+)
+
 #: Why Gaussian noise cannot be had of a pure budget.
 NEEDS_DELTA = "It needs a delta above 0: Gaussian noise has no pure epsilon."
 
@@ -553,16 +588,18 @@ def plan_from_json(value: dict[str, Any]) -> Plan:
     schema = Schema.from_json(value["schema"])
     planned_with = mechanism(value["mechanism"])
     before = {option.name: option.before for option in planned_with.options if option.before is not None}
-    plan = planned_with.plan(
-        schema,
-        read_question(value["workload"], schema.universe),
-        budget=budget_from_json(value["budget"]),
-        beta=Fraction(value["beta"]),
-        options={**before, **value["options"]},
-    )
-    if plan.to_json()["planned"] != value["planned"]:
-        raise PlanChanged("The plan comes out differently than when it was made: the software changed. Plan again.")
-    return plan
+    question, options = read_question(value["workload"], schema.universe), {**before, **value["options"]}
+    for each in (options, planned_with.options_before(schema, options)):
+        plan = planned_with.plan(
+            schema,
+            question,
+            budget=budget_from_json(value["budget"]),
+            beta=Fraction(value["beta"]),
+            options=each,
+        )
+        if plan.to_json()["planned"] == value["planned"]:
+            return plan
+    raise PlanChanged("The plan comes out differently than when it was made: the software changed. Plan again.")
 
 
 def budget_to_json(budget: PrivacyBudget) -> dict[str, str]:

@@ -52,8 +52,9 @@ class Certificate:
 
     @staticmethod
     def of(allowance: Allowance, *, schema: Schema, beta: Fraction, tables: int = 1) -> Certificate:
-        """Of one largest error; or of the sum over so many tables of a distance that a row moves by at most 1."""
-        rows = schema.rows_of_unit * tables
+        """Of one largest error; or of the sum over so many tables of a distance that a row moves by at most 1. Of
+        tables of rows and of persons, one unit moves those of rows the most."""
+        rows = max(each.rows_of_unit for each in schema.apart) * tables
         return Certificate(noise=allowance.noise(Sensitivity(l1=rows, l2_squared=rows * rows)), beta=beta)
 
     @property

@@ -7,7 +7,8 @@ made from a distribution fitted to the noisy marginals (`fit`), which is post-pr
 
 Where rules of columns leave out rows of some tables alone, each table counts rows of its own (`Universe.own_rows`), as
 noise on each answer asks nothing of the others. Whatever puts tables together counts the same rows in all of them: the
-option `agree`, and synthetic rows, which are made where their number or the same rows are asked for.
+option `agree`, and synthetic rows, which are made where their number or the same rows are asked for. Tables that count
+rows of their own agree within groups of those that count the same ones (`squares_by_rules`).
 
 An answer of weight w gets a w-th of the noise of one of weight 1, and the price stays the same: the noise is calibrated
 to the answers times their weights (`Workload.weighted_sensitivity`).
@@ -49,6 +50,7 @@ from releases.engine.bounds.accuracy import Bound, Proof
 from releases.engine.bounds.combinations import SummandLaw
 from releases.engine.domain.population import Population
 from releases.engine.domain.privacy import PureDP
+from releases.engine.domain.schema import Schema
 from releases.engine.estimation.components import (
     ConnectedAttributes,
     connected_parts,
@@ -58,7 +60,7 @@ from releases.engine.estimation.components import (
 )
 from releases.engine.estimation.fit import NoisyMarginal, measured_rows
 from releases.engine.estimation.result import Distribution, Result
-from releases.engine.mechanisms import least_squares, mixed_squares
+from releases.engine.mechanisms import least_squares, mixed_squares, squares_by_rules
 from releases.engine.mechanisms.additive_noise import GaussianNoise, LaplaceNoise, Noise, NoiseLaw
 from releases.engine.mechanisms.base import (
     NEEDS_DELTA,
@@ -79,6 +81,13 @@ from releases.engine.mechanisms.least_squares import LeastSquares
 from releases.engine.mechanisms.level_squares import LevelSquares
 from releases.engine.mechanisms.marginal_fit.common import fit_bytes, fit_parts, fit_seconds, within
 from releases.engine.mechanisms.mixed_squares import Measuring, MixedSquares
+from releases.engine.mechanisms.squares_by_rules import (
+    OF_TABLES,
+    Squares,
+    SquaresByRules,
+    places_by_rules,
+    share_of_beta,
+)
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts
 from releases.engine.workload.queries import Count, Marginal, Prefix, Workload, unweighted
@@ -99,8 +108,9 @@ _WEIGHTED_FORMULA = (
 _TABLES_FORMULA = r"\alpha_T = \min\left\{m : \Pr[|X_T| \le m]^{k_T} \ge 1 - \tfrac{\beta}{t}\right\}"
 TOGETHER = Option(
     name="agree",
-    help="Whether to make tables, running totals and counts that overlap agree with one another, which also makes them "
-    "more precise. It costs nothing. Left to the mechanism, it does so where that makes the proved bound narrower.",
+    help="Whether to make tables, running totals and counts that overlap and count the same rows agree with one "
+    "another, which also makes them more precise. It costs nothing. Left to the mechanism, it does so where that makes "
+    "the proved bound narrower.",
     choices=("no", "yes"),
     before="no",
 )
@@ -116,6 +126,7 @@ CONFIDENCE = Option(
 )
 #: Of more tables the mechanism does not try which bound is narrower: of so many that takes a fifth of a second.
 _MOST_TRIED = 100
+AGREEING_BY_RULES = "made to agree with those that count the same rows, 0 where they are below 0: the bound is theirs"
 OWN_NOISE = "with the noise they got, 0 where that is below 0: the bound is theirs"
 AGREEING = "made to agree with one another, 0 where they are below 0: the bound is theirs"
 AGREEING_LEVELS = "made to agree with one another and over levels, 0 where they are below 0: the bound is theirs"
@@ -124,7 +135,8 @@ _NOT_TABLES = (
     "Choose no there."
 )
 _DIFFERENT_ROWS = (
-    "Tables that each count rows of their own cannot be made to agree. Choose that they count the same rows."
+    "No two of these tables that overlap count the same rows, so they cannot be made to agree. Choose that they count "
+    "the same rows."
 )
 _ROWS_OF_DIFFERENT = (
     "No synthetic rows can be made of tables that each count rows of their own. Leave their number empty, or choose "
@@ -134,7 +146,7 @@ _ROWS_OF_DIFFERENT = (
 COUNTED_BY_OWN = "in each table those that its own columns keep; totals may differ, and no synthetic rows are made"
 _LITTLE_NOISE = "With so little noise the bound of answers that agree is not proved. Choose no there."
 #: How the answers of a release are made to agree.
-Agreement: TypeAlias = LeastSquares | LevelSquares | MixedSquares
+Agreement: TypeAlias = Squares | SquaresByRules
 #: Weights whose noise is said one by one; of more, the least and the greatest.
 _MAX_SAID = 6
 
@@ -175,14 +187,18 @@ def plan_noisy_queries(
         half_widths = tuple(widths[weight] for weight in weights)
         formula = _WEIGHTED_FORMULA if workload.is_weighted else formula
     variances = tuple(noise.of_weight(weight).variance for weight in weights)
-    agreed = narrower(request, noise.law, variances, half_widths, measuring=measuring)
+    agreed = (
+        narrower_by_rules(request, noise, half_widths)
+        if workload.universe.own_rows
+        else narrower(request, noise.law, variances, half_widths, measuring=measuring)
+    )
     if isinstance(agreed, Plan):
         return agreed
     together, half_widths = agreed
     if together is not None:
         formula, source = said_of(together)
         if of_each_table(request.options):
-            formula = formula.replace(r"\tfrac{\beta}{k}", r"\tfrac{\beta}{t\,k_T}")
+            formula = OF_TABLES.get(formula, formula.replace(r"\tfrac{\beta}{k}", r"\tfrac{\beta}{t\,k_T}"))
     return (kind or NoisyQueriesPlan)(
         **request.inputs(),
         noise=noise,
@@ -242,8 +258,6 @@ def narrower(
         measuring: what noise is on in each family, where it is not its answers.
     """
     workload, wanted = request.counts_asked, request.options.get(TOGETHER.name, "no")
-    if workload.universe.own_rows:
-        return infeasible(request, _DIFFERENT_ROWS) if wanted == "yes" else (None, half_widths)
     if wanted == "no" or (wanted is None and len(workload.families) > _MOST_TRIED):
         return None, half_widths
     if wanted == "yes":
@@ -254,22 +268,71 @@ def narrower(
         return (None, half_widths) if wanted is None else infeasible(request, reason)
     each_table = of_each_table(request.options)
     found = together.half_widths(beta=float(request.beta), of_each_table=each_table)
-
-    def largest(widths: Sequence[float]) -> float:
-        return max(weight * width for weight, width in zip(workload.weights, widths, strict=True))
-
-    if each_table:
-        is_narrower = found != half_widths and all(map(le, found, half_widths))
-    else:
-        is_narrower = largest(found) < largest(half_widths)
+    is_narrower = _is_narrower(found, half_widths, workload.weights, each_table=each_table)
     return (together, found) if wanted == "yes" or is_narrower else (None, half_widths)
+
+
+def _largest(widths: Sequence[float], weights: Sequence[int]) -> float:
+    return max(weight * width for weight, width in zip(weights, widths, strict=True))
+
+
+def _is_narrower(
+    found: tuple[float, ...], widths: tuple[float, ...], weights: Sequence[int], *, each_table: bool
+) -> bool:
+    if each_table:
+        return found != widths and all(map(le, found, widths))
+    return _largest(found, weights) < _largest(widths, weights)
+
+
+def narrower_by_rules(
+    request: PlanRequest, noise: Noise, half_widths: tuple[float, ...]
+) -> tuple[SquaresByRules | None, tuple[float, ...]] | Plan:
+    """The same where tables count rows of their own: of each group of those that count the same ones.
+
+    Args:
+        noise: on an answer of weight 1.
+        half_widths: of answers left as they are.
+    """
+    workload, wanted = request.counts_asked, request.options.get(TOGETHER.name, "no")
+    if wanted == "no" or (wanted is None and len(workload.families) > _MOST_TRIED):
+        return None, half_widths
+    each_table = of_each_table(request.options)
+    found, groups = list(half_widths), list[Squares | None]()
+    for group, places in zip(workload.by_rules, places_by_rules(workload), strict=True):
+        weights = [workload.weights[i] for i in places]
+        beta = share_of_beta(group, workload, beta=float(request.beta), of_each_table=each_table)
+        if each_table:
+            widths = tuple(half_widths[place] for place in places)
+        else:
+            cells: Counter[int] = Counter()
+            for family, weight in zip(group.families, weights, strict=True):
+                cells[weight] += family.cells(workload.universe)
+            by_weight = noise.largest_weighted(cells, beta=beta)
+            widths = tuple(by_weight[weight] for weight in weights)
+        variances = tuple(noise.of_weight(weight).variance for weight in weights)
+        squares = _agreement(group, noise.law, variances, (None,) * len(places))[0] if len(places) > 1 else None
+        if squares is not None:
+            agreed = squares.half_widths(beta=beta, of_each_table=each_table)
+            if wanted == "yes" or _is_narrower(agreed, widths, weights, each_table=each_table):
+                widths = agreed
+            else:
+                squares = None
+        groups.append(squares)
+        for place, width in zip(places, widths, strict=True):
+            found[place] = width
+    if not any(groups):
+        return (None, half_widths) if wanted is None else infeasible(request, _DIFFERENT_ROWS)
+    if wanted is None and _largest(found, workload.weights) > _largest(half_widths, workload.weights):
+        return None, half_widths
+    alike = replace(workload, families=tuple(map(unweighted, workload.families)))
+    return SquaresByRules(workload=alike, groups=tuple(groups)), tuple(found)
 
 
 def _agreement(
     workload: Workload, law: SummandLaw, variances: tuple[float, ...], measuring: tuple[Measuring | None, ...]
-) -> tuple[Agreement | None, str]:
+) -> tuple[Squares | None, str]:
     """How the answers can be made to agree; else None, and why not in one sentence."""
-    together: Agreement
+    together: Squares
     # What weights did is in the variances.
     workload = replace(workload, families=tuple(map(unweighted, workload.families)))
     if not any(measuring) and all(isinstance(family, Marginal) for family in workload.families):
@@ -286,6 +349,8 @@ def _agreement(
 
 def said_of(together: Agreement) -> tuple[str, str]:
     """Formula and source of its bound."""
+    if isinstance(together, SquaresByRules):
+        return squares_by_rules.FORMULA, squares_by_rules.SOURCE
     module = least_squares if isinstance(together, LeastSquares) else mixed_squares
     return module.FORMULA, module.SOURCE
 
@@ -294,12 +359,18 @@ def answers_in_words(together: Agreement | None) -> str:
     """What was done with the noisy answers."""
     if together is None:
         return OWN_NOISE
+    if isinstance(together, SquaresByRules):
+        return AGREEING_BY_RULES
     return AGREEING_LEVELS if isinstance(together, LevelSquares) else AGREEING
 
 
 def consistency_of(parameters: Mapping[str, str]) -> Consistency:
     """That of a release whose answers have noise of their own or were made to agree, as its parameters say."""
-    known = {AGREEING: Consistency.MADE_TO_AGREE, AGREEING_LEVELS: Consistency.LEVELS_MADE_TO_AGREE}
+    known = {
+        AGREEING: Consistency.MADE_TO_AGREE,
+        AGREEING_LEVELS: Consistency.LEVELS_MADE_TO_AGREE,
+        AGREEING_BY_RULES: Consistency.SAME_ROWS_MADE_TO_AGREE,
+    }
     return known.get(parameters.get("answers", ""), Consistency.OWN_NOISE)
 
 
@@ -381,15 +452,14 @@ class AnswersPlan(Plan):
             self.counts_asked, noisy, self.answer_variances, reported, rows=rows, population=self.schema.population
         )
         notes: dict[str, Any] = {}
-        if self.schema.universe.own_rows and (totals := self._totals(noisy)):
+        released = self.released(measured)
+        if self.schema.universe.own_rows and (totals := self._totals(released)):
             total, notes = max(totals), {ROWS_OF_TABLES: [min(totals), max(totals)]}
-        return Result(
-            estimates=self.released(measured), bound=self.bound, total=total, distribution=fitted, notes=notes
-        )
+        return Result(estimates=released, bound=self.bound, total=total, distribution=fitted, notes=notes)
 
-    def _totals(self, noisy: Sequence[NDArray[np.float64]]) -> list[float]:
-        """How many rows each table, or running total, says that it counts, by its noisy answers alone."""
-        pairs = list(zip(self.counts_asked.families, noisy, strict=True))
+    def _totals(self, released: Sequence[NDArray[np.float64]]) -> list[float]:
+        """How many rows each table, or running total, says that it counts, by what is released of it alone."""
+        pairs = list(zip(self.counts_asked.families, released, strict=True))
         return [
             max(0.0, float(round(answers[-1] if isinstance(family, Prefix) else answers.sum())))
             for family, answers in pairs
@@ -491,6 +561,7 @@ class _QueriesMechanism(Mechanism):
     formula: ClassVar[str]
     options = (ROWS, TOGETHER, OWN_ROWS, CONFIDENCE)
     uses_weights = True
+    counts_apart = True
     consistency = Consistency.OWN_NOISE
 
     def consistency_under(self, parameters: Mapping[str, str]) -> Consistency | None:
@@ -499,6 +570,11 @@ class _QueriesMechanism(Mechanism):
     def leaves_own_rows(self, options: Mapping[str, Any]) -> bool:
         """Unless what was chosen puts tables together: a table loses no rows for the rule of another one's column."""
         return options[TOGETHER.name] != "yes" and options[ROWS.name] is None
+
+    def options_before(self, schema: Schema, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Tables that count rows of their own did not agree where nobody chose it."""
+        is_left = schema.universe.own_rows and options.get(TOGETHER.name) is None
+        return {**options, TOGETHER.name: "no"} if is_left else options
 
     def _plan(self, request: PlanRequest) -> Plan:
         if request.schema.universe.own_rows and request.options[ROWS.name] is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import prod
 from typing import Any, Protocol, runtime_checkable
@@ -26,7 +26,8 @@ MAX_DENSE_CELLS = 100_000_000
 class Counts(Protocol):
     """The private table as mechanisms see it: exact counts over declared bins.
 
-    Implementations are `Histogram` here and `TableCounts` in ``query.py``. Only `Plan.run` calls them.
+    Implementations are `Histogram`, `Rows` and `CountsApart` here and `TableCounts` in ``query.py``. Only `Plan.run`
+    calls them.
     """
 
     @property
@@ -199,6 +200,55 @@ class Rows:
             written = np.array(self.universe[name].labels, dtype=object)[self.columns[name]]
         texts, counts = np.unique(written, return_counts=True)
         return Texts(texts=texts, counts=counts.astype(np.int64))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountsApart:
+    """Rows and persons of one table: each count is of one of both, by the columns that it is about.
+
+    Attributes:
+        universe: of all columns.
+        parts: the counts of rows, and those of persons, of the universes in `Universe.populations`.
+    """
+
+    universe: Universe
+    parts: tuple[Counts, Counts]
+
+    def __post_init__(self) -> None:
+        if tuple(each.universe for each in self.parts) != self.universe.populations:
+            raise InvalidInput("counts", "other universes", "must be of rows and of persons of the universe")
+
+    @property
+    def population(self) -> Population | None:
+        of_rows, of_persons = (each.population for each in self.parts)
+        return None if of_rows is None else replace(of_rows, beside=of_persons)
+
+    def marginal(self, names: tuple[str, ...]) -> NDArray[np.int64]:
+        return self._part(names).marginal(names)
+
+    def marginals(self, sets: Sequence[tuple[str, ...]]) -> list[NDArray[np.int64]]:
+        """A table is read once for those of rows, and once for those of persons."""
+        found: dict[tuple[str, ...], NDArray[np.int64]] = {}
+        for part in self.parts:
+            own = [names for names in sets if self._part(names) is part]
+            found.update(zip(own, part.marginals(own), strict=True) if own else ())
+        return [found[names] for names in sets]
+
+    def histogram(self) -> NDArray[np.int64]:
+        """
+        Raises:
+            InvalidInput: no table is of rows and of persons.
+        """
+        return self.marginal(self.universe.names)
+
+    def tally(self, names: tuple[str, ...]) -> Tally:
+        return self._part(names).tally(names)
+
+    def texts(self, name: str) -> Texts:
+        return self._part((name,)).texts(name)
+
+    def _part(self, names: tuple[str, ...]) -> Counts:
+        return self.parts[self.universe.project(names).is_of_persons]
 
 
 def empty_tables(universe: Universe, sets: Sequence[tuple[str, ...]]) -> list[NDArray[np.int64]]:

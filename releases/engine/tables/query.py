@@ -37,7 +37,7 @@ from releases.engine.tables.bounding import bounded_by_text, bounded_by_values, 
 from releases.engine.tables.code import code_of, codes, typed_categories
 from releases.engine.tables.codes import CodedRows
 from releases.engine.tables.connection import Limits, refuse_unless_confined
-from releases.engine.tables.counts import Tally, Texts, empty_tables
+from releases.engine.tables.counts import Counts, CountsApart, Tally, Texts, empty_tables
 from releases.engine.tables.databases import Database
 from releases.engine.tables.date import date_numbers, typed_dates
 from releases.engine.tables.derived import columns_read, derived
@@ -112,9 +112,15 @@ def check_server(url: str) -> None:
             refuse_unless_right(session, TableCounts)
 
 
+def counts_of(table: Source, schema: Schema, *, folder: Path | None = None) -> Counts:
+    """The `Counts` of real releases, of rows, of persons, or of both."""
+    parts = [TableCounts(table, each, folder) for each in schema.apart]
+    return CountsApart(universe=schema.universe, parts=(parts[0], parts[1])) if len(parts) > 1 else parts[0]
+
+
 @dataclass(frozen=True)
 class TableCounts:
-    """Exact counts of a table under a schema; the `Counts` of real releases.
+    """Exact counts of a table under a schema: of rows, or of persons.
 
     Attributes:
         table: where the rows are.

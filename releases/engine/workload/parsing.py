@@ -19,7 +19,7 @@ def read_question(value: object, universe: Universe) -> Question:
     """
     meter()
     question = _read(value, universe)
-    if len(universe.populations) > 1:
+    if universe.counts_apart and isinstance(question, Inquiry):
         # Refuses one of rows and of persons.
         _ = universe_asked(question).is_of_persons
     return question

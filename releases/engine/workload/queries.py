@@ -216,6 +216,10 @@ class Workload:
         running = [family.attributes[0] for family in self.families if isinstance(family, Prefix)]
         object.__setattr__(self, "universe", self.universe.ordered(running))
         object.__setattr__(self, "families", tuple({unweighted(each): each for each in self.families}.values()))
+        if self.universe.counts_apart:
+            for names in self.marginals:
+                # Refuses a table of rows and of persons at once.
+                _ = self.universe.project(names).is_of_persons
         if self.size > MAX_ANSWERS:
             raise InvalidInput("queries", f"{self.size:,} answers", f"must be at most {MAX_ANSWERS:,} answers")
 
@@ -242,23 +246,25 @@ class Workload:
 
     @cached_property
     def by_rules(self) -> tuple[Workload, ...]:
-        """The families in groups, each of those whose columns leave out rows by the same rules. Where no table has own
-        rows, all are one group: then the rules of all columns hold for each.
+        """The families in groups, each of those that count rows, or persons, and whose columns leave out some of them
+        by the same rules. Where no table has own rows, all are one group: then the rules of all columns hold for each.
         """
         if not self.universe.own_rows:
             return (self,)
-        groups: dict[frozenset[str], list[Family]] = {}
+        groups: dict[tuple[bool, frozenset[str]], list[Family]] = {}
         for family in self.families:
-            groups.setdefault(self._dropping(family), []).append(family)
+            groups.setdefault(self._rules(family), []).append(family)
         return tuple(replace(self, families=tuple(families)) for families in groups.values())
 
     @property
     def rules_differ(self) -> bool:
-        """Whether a rule of some column is about some families alone."""
-        return len({self._dropping(family) for family in self.families}) > 1
+        """Whether a rule of some column is about some families alone, or some count rows and others persons."""
+        return len({self._rules(family) for family in self.families}) > 1
 
-    def _dropping(self, family: Family) -> frozenset[str]:
-        return frozenset(name for name in family.attributes if self.universe[name].may_drop)
+    def _rules(self, family: Family) -> tuple[bool, frozenset[str]]:
+        """Whether it counts persons, and the columns that leave some out."""
+        is_of_persons = self.universe[family.attributes[0]].per_person is not None
+        return is_of_persons, frozenset(name for name in family.attributes if self.universe[name].may_drop)
 
     def check_same_rows(self) -> None:
         """See that all families count the same rows, as numbers have to that are put together.
@@ -319,10 +325,15 @@ class Workload:
         person's g rows are the same ones for all families, since they are bounded once, before any of these rules; so
         there are g terms again. (Bounded for each family by itself, two disjoint counts of a person of one row could
         each count another row of that person, and move by 2 where 1 is charged.)
+
+        Where some families count rows, and others persons (`Universe.counts_apart`), the vector is (u, v), with u the
+        answers about rows and v those about persons. A unit, which is a person, changes both. The rows of a person that
+        u counts are bounded by themselves, whatever v is made of, so u moves as if it were released alone; and v too,
+        for a person has one value of every column there, made of all of their rows. So ‖(u, v)‖1 = ‖u‖1 + ‖v‖1 and
+        ‖(u, v)‖2² = ‖u‖2² + ‖v‖2² move by at most the sums of both bounds. For a replaced person of g rows and one
+        table each, Δ1 is at most 2g + 2, and Δ2² is at most 2g² + 2.
         """
-        rows = schema.rows_of_unit
-        change = self._most_changed(schema, (1,) * len(self.families))
-        return Sensitivity(l1=change * rows, l2_squared=change * rows * rows)
+        return self._weighing(schema, (1,) * len(self.families))
 
     def weighted_sensitivity(self, schema: Schema) -> Sensitivity:
         """Δ1 and Δ2² of the vector of all answers, each times its weight w.
@@ -332,13 +343,23 @@ class Workload:
         that no one row touches together do not add up. Since d is in {-1, 0, 1} for one row, Δ2² is the greatest sum
         of w² over changed answers as Δ1 is that of w; exact or an upper bound as `sensitivity`.
         """
-        if not self.is_weighted:
-            return self.sensitivity(schema)
-        rows = schema.rows_of_unit
-        return Sensitivity(
-            l1=rows * self._most_changed(schema, self.weights),
-            l2_squared=rows * rows * self._most_changed(schema, tuple(weight * weight for weight in self.weights)),
-        )
+        return self._weighing(schema, self.weights)
+
+    def _weighing(self, schema: Schema, weights: Sequence[int]) -> Sensitivity:
+        """That of the answers times these weights, which is added up over answers about rows and about persons."""
+        l1 = l2_squared = 0
+        for under in schema.apart:
+            own = [
+                (family, weight)
+                for family, weight in zip(self.families, weights, strict=True)
+                if under.universe is schema.universe or family.attributes[0] in under.universe.names
+            ]
+            if own:
+                part = replace(self, universe=under.universe, families=tuple(family for family, _ in own))
+                rows = under.rows_of_unit
+                l1 += rows * part._most_changed(under, [weight for _, weight in own])
+                l2_squared += rows * rows * part._most_changed(under, [weight * weight for _, weight in own])
+        return Sensitivity(l1=l1, l2_squared=l2_squared)
 
     def _most_changed(self, schema: Schema, costs: Sequence[int]) -> int:
         """The most that one row can change, where each changed answer of a family counts as its cost."""

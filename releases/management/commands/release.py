@@ -218,7 +218,7 @@ class Command(BaseCommand):
         self.stdout.write(receipt["bound"]["sentence"])
         if plan.workload.is_counts:
             self.stdout.write(counted_in_words(receipt))
-        if plan.schema.universe.own_rows:
+        if plan.schema.universe.own_rows and not plan.schema.universe.counts_apart:
             self.stdout.write("There are no synthetic rows unless --option rows_counted=same is given.")
         self.stdout.write(
             f"Wrote {', '.join(sorted(path.name for path in options['out'].iterdir()))} to {options['out']}"

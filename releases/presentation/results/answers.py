@@ -52,6 +52,8 @@ _TOTALS: dict[Consistency | None, str] = {
     Consistency.LEVELS_MADE_TO_AGREE: "The counts were made to agree: tables of one release add up to the same total, "
     "and a table over a column to those over its levels, except for rounding, and where a count that came out below 0 "
     "is shown as 0.",
+    Consistency.SAME_ROWS_MADE_TO_AGREE: "The tables of this release that count the same rows were made to agree, so "
+    "they add up to the same total, except for rounding, and where a count that came out below 0 is shown as 0.",
     Consistency.ONE_TABLE: "All counts are read off one estimated table, so tables of one release add up to the same "
     "total, except for rounding.",
     Consistency.PAID_NOISE: "A free answer was read off what was public at the time, and only a paid one has noise of "
@@ -194,10 +196,11 @@ def answers_table(
     receipt: dict[str, Any], workload: Question, universe: Universe, folder: Path, *, notes: Notes, wish: Wish
 ) -> AnswersTable:
     """The chosen question's answers, a page of them as arranged."""
-    counted, titles = universe.counted, [family.title(universe) for family in workload.families]
+    titles = [family.title(universe) for family in workload.families]
     matching = [number for number, title in enumerate(titles) if wish.find.casefold() in title.casefold()]
     chosen = _chosen(wish.question, matching, len(titles))
     family = workload.families[chosen]
+    counted = universe.counted_by(family.attributes)
     # Of a list whose length is an answer, none may have been found.
     cells = min(family.cells(universe), receipt["answers"])
     arrangement = Arrangement.read(str(chosen), wish.sort, wish.only, labels=len(family.attributes))
@@ -348,7 +351,8 @@ def _own_rows(family: Family | Part, universe: Universe) -> str:
     """Which rows a table counts, where each counts its own; else empty."""
     if not universe.own_rows:
         return ""
-    one, many = universe.counted.one, universe.counted.many
+    counted = universe.counted_by(family.attributes)
+    one, many = counted.one, counted.many
     dropping = [name for name in family.attributes if universe[name].may_drop]
     if not dropping:
         return f"This table counts all {many}; other tables here may count fewer."
@@ -371,7 +375,7 @@ def _importance(workload: Question, family: Family | Part, receipt: dict[str, An
         return ""
     if not mechanism(receipt["mechanism"]["name"]).uses_weights:
         return ""
-    within = rows_text(receipt["bound"]["half_widths"][position], workload.universe.counted)
+    within = rows_text(receipt["bound"]["half_widths"][position], workload.universe.counted_by(family.attributes))
     return (
         f"Importance {family.weight:,}: every count of this question is within {within} of the truth, "
         "all at once with the others."

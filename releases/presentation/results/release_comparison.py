@@ -113,13 +113,14 @@ def release_comparison(first: Release, second: Release, *, question: int, page: 
         first, second: published, and comparable.
         question: which of those that both answer; the first where there are fewer.
     """
-    universe, counted = _schema(first).universe, _schema(first).counted
+    universe = _schema(first).universe
     names = _our_names(comparable(first), second)
     ours, theirs = asked_of(first), asked_of(second, names)
     theirs_asked = set(theirs)
     common = [asked for asked in ours if asked in theirs_asked]
     asked = common[question if question < len(common) else 0]
     family = _part(asked)
+    counted = universe.counted_by(family.attributes)
     shown = Paginator(range(family.cells(universe)), PAGE_LENGTH).get_page(page)
     start, stop = shown.start_index() - 1, shown.end_index()
     bounds = [_receipt(each)["bound"] for each in (first, second)]

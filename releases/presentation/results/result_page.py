@@ -10,6 +10,7 @@ from typing import Any
 from django.urls import reverse
 
 from releases.engine.bounds.accuracy import Proof
+from releases.engine.domain.counted import Counted
 from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
 from releases.engine.workload.parsing import read_answered
@@ -262,7 +263,7 @@ def _quality(receipt: dict[str, Any], schema: Schema, *, bound: str) -> str:
     proof = f"{bound} This bound is {receipt['bound']['proof']}.".strip()
     many, unit = schema.counted.many, schema.unit
     out = " of their own columns leave out" if schema.universe.own_rows else " leave out"
-    if unit.id_column is not None and not schema.counts_persons:
+    if unit.id_column is not None and schema.counted is not Counted.PERSONS:
         most = "1 row" if unit.max_rows == 1 else f"{unit.max_rows:,} rows"
         return f"{proof} The true counts hold at most {most} of each person, and exclude all that the rules{out}."
     return f"{proof} The true counts exclude all {many} that the rules{out}." if schema.rows_may_vanish else proof

@@ -41,16 +41,17 @@ def four_ways(request: HttpRequest) -> HttpResponse:
 
 
 def numbers_in_address(plan: Plan) -> str:
-    """A plan's public numbers for the comparison; n is not among them, for it may be private. Empty but for counts."""
-    workload = plan.workload
-    if not isinstance(workload, Workload) or plan.schema.universe.size > LARGEST_CELLS:
+    """A plan's public numbers for the comparison; n is not among them, for it may be private. Empty but for counts, of
+    rows or of persons."""
+    workload, universe = plan.workload, plan.schema.universe
+    if not isinstance(workload, Workload) or universe.counts_apart or universe.size > LARGEST_CELLS:
         return ""
     # The comparison is about one row, whatever the dataset protects. A person who is counted has one.
     of_a_row = plan.schema if plan.schema.counts_persons else replace(plan.schema, unit=PrivacyUnit())
     return urlencode(
         {
             "neighbours": plan.schema.neighbours.value,
-            "cells": plan.schema.universe.size,
+            "cells": universe.size,
             "queries": workload.size,
             # A row that stays may change nothing where a person, who may have fewer rows, does.
             "changed": min(max(1, workload.sensitivity(of_a_row).l1), workload.size),

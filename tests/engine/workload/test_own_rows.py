@@ -184,7 +184,8 @@ def test_tables_count_rows_of_their_own_unless_something_chosen_puts_them_togeth
             assert same.infeasible or same.makes_synthetic_rows
             assert "rows counted" not in same.parameters
             assert plan_from_json(same.to_json()) == same
-    assert "agree" in planned(name, OVERLAPPING, agree="yes", rows_counted="own").infeasible
+    assert "agree" in planned(name, ALONE, agree="yes", rows_counted="own").infeasible
+    assert not planned(name, OVERLAPPING, agree="yes", rows_counted="own").infeasible
     assert "synthetic rows" in planned(name, OVERLAPPING, rows=50, rows_counted="own").infeasible
 
 

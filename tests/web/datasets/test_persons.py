@@ -103,7 +103,7 @@ def test_each_patient_counts_once_from_the_form_to_what_a_reader_sees(visits, as
     dataset = words(client.get(reverse("dataset_detail", args=[visits.pk])))
     assert "at most 5 rows each; where a release counts persons, all rows of one count as one)" in dataset
     assert receipt["unit"] == UNIT.to_json()
-    each = "Each row here is one person: it is made from all rows that the table has of the person."
+    each = "Each person counts once, by values made from all rows that the table has of the person."
     made = "visits: one value a person, made from all of the person's rows by the formula count_per_person()."
     assert [receipt["rules_in_words"][place] for place in (0, 1)] == [each, made]
     for said in (each, "one person (column who, all of whose rows count as one)"):
@@ -114,7 +114,7 @@ def test_each_patient_counts_once_from_the_form_to_what_a_reader_sees(visits, as
 SAYS_RULES = ("report", "README.txt", "receipt.json")
 #: Where texts mean a row of the table, of a file, or a synthetic one.
 ROWS_MEANT = re.compile(
-    r"Each row here is one person: it is made from all rows that the table has of the person|[Ss]ynthetic rows"
+    r"Each person counts once, by values made from all rows that the table has of the person|[Ss]ynthetic rows"
     r"|all of whose rows count as one|made from all of the person's rows|A row without who|for all rows of the file"
     r"|the question that the row answers|what the row is of|for a million rows|Show only rows with|Rows with a word"
     r"|of the same rows too|of the rows and this release|not these rows|in whole rows|\"rows\":|How well the rows agree"
@@ -147,6 +147,58 @@ def files_in(archive):
     yield "notebook", read(" ".join("".join(each["source"]) for each in cells if each["cell_type"] == "markdown"))
     yield "report", said_by(texts.pop("report.html"))
     yield from ((name, read(text)) for name, text in texts.items())
+
+
+def test_one_release_answers_tables_of_rows_and_of_persons_and_says_which_is_which(visits, as_, alice, carry_out):
+    """Noise for five rows and one person at epsilon 99 moves a count by 4 with a chance below 1e-16."""
+    client = as_(alice)
+    draft = services.releases.draft_release(dataset=visits, by=alice, title="Both")
+    for order, columns in (("1", ["ward"]), ("2", ["visits", "in emergency"])):
+        asked = {"action": "marginals", "order": order, "columns": columns}
+        response = client.post(reverse("questions", args=[draft.pk]), asked)
+        assert response.status_code == 302, words(response)
+    assert "One release can hold tables of both" in words(client.get(reverse("questions", args=[draft.pk])))
+    compared = client.get(reverse("compare", args=[draft.pk])).context["page"]
+    assert [each.name for each in compared.can_run] == ["laplace-queries"]
+    draft.refresh_from_db()
+    token = services.tokens.make_token(user=alice, name="a script")
+    chosen = {"title": "Both", "workload": draft.workload, "epsilon": "99", "mechanism": "laplace-queries"}
+    told = client.put(
+        f"/api/releases/{draft.pk}",
+        json.dumps(chosen),
+        content_type="application/json",
+        headers={"authorization": f"Bearer {token}"},
+    ).json()
+    whys = {each["mechanism"]: each["why_not"] for each in told["plans"]}
+    assert whys.pop("laplace-queries") == ""
+    assert "rows and persons have none in common" in whys["marginal-fit"]
+    confirmed = words(client.get(reverse("confirm", args=[draft.pk])))
+    assert "Each table counts every row or person that fits its columns. Totals may differ." in confirmed
+    assert "There are no synthetic rows unless" not in confirmed
+    release = carry_out(Release.objects.get(pk=draft.pk))
+    of_rows, of_persons = np.split(counts_of(release, 11), [3])
+    # Of the nine rows of each of the last patients five count, and the one in emergency is not among them.
+    assert of_rows == pytest.approx([80, 40, 25 + 10 * 5], abs=4)
+    assert of_persons == pytest.approx([0, 25, 40, 0, 10, 0, 0, 0], abs=4)
+    receipt = release.result["receipt"]
+    # Five rows in one table, and one person in another.
+    assert receipt["mechanism"]["parameters"]["l1 sensitivity"] == "6"
+    assert (receipt["counts"], receipt["synthetic_rows"]) == ("row or person", 0)
+    assert (
+        "and of one person at most 5 count, in tables that count rows; these are the same"
+        in receipt["rules_in_words"][0]
+    )
+    assert receipt["rules_in_words"][1].startswith("Tables of columns that have one value a person count persons, and")
+    assert list(verify(visits.budget)) == []
+    for number, many, other in ((0, "rows", "persons"), (1, "persons", "rows")):
+        page = client.get(reverse("release_detail", args=[release.pk]), {"question": number})
+        assert f"all {many}" in page.context["page"].table.details
+        assert f"all {other}" not in page.context["page"].table.details
+        assert page.context["page"].table.counted == many
+    archive = client.get(reverse("download", args=[release.pk, ARCHIVE]))
+    said = dict(files_in(b"".join(archive.streaming_content)))
+    assert all("in tables that count rows" in said[name] for name in SAYS_RULES)
+    assert client.get(reverse("receipt", args=[release.pk])).status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,33 @@ def test_it_says_which_rows_its_tables_counted_and_how_to_have_synthetic_ones(re
     assert (tmp_path / "out" / "synthetic.csv").exists() is rows
 
 
+def test_tables_of_rows_and_of_persons_are_released_together_and_no_way_to_synthetic_rows_is_said(
+    release, tmp_path, upload_file
+):
+    visits = b"who,ward\n" + b"".join(b"%d,a\n%d,b\n" % (each, each) for each in range(60))
+    ward = {"name": "ward", "type": "categorical", "categories": ["a", "b"]}
+    number = {"name": "visits", "type": "integer", "edges": [0, 2, 9], "formula": "count_per_person()"}
+    unit = {"kind": "person", "id": "who", "max_rows": 3}
+    schema = {"version": 1, "unit": unit, "neighbours": "replace", "columns": [ward, number]}
+    workload = {"version": 1, "queries": [{"marginal": ["ward"]}, {"marginal": ["visits"]}]}
+    given = {
+        "table": upload_file(visits, name="visits.csv"),
+        "schema": write_json(tmp_path / "both.json", schema),
+        "workload": write_json(tmp_path / "asked.json", workload),
+    }
+    heard = io.StringIO()
+    assert release("5", stdout=heard, **given)[0] == 0
+    assert "Each table counts the rows or persons that its own columns keep" in heard.getvalue()
+    assert "synthetic rows" not in heard.getvalue()
+    receipt = Release.objects.get().result["receipt"]
+    # Two cells for each of three rows, and two for the person.
+    assert receipt["mechanism"]["parameters"]["l1 sensitivity"] == "8"
+    heard = io.StringIO()
+    with pytest.raises(CommandError, match="Some questions count rows, and others persons"):
+        release("0.1", stdout=heard, **{**given, "mechanism": "laplace-histogram"})
+    assert charges().count() == 1
+
+
 def test_under_the_two_person_rule_the_budget_waits_for_two_reviewers(release):
     person("sofia", "reviewer")
     Organisation.objects.create(upload_cap_bytes=2**30, is_two_person=True)
