@@ -394,6 +394,18 @@ a-sum-as-close-as-one-cell in releases/engine/mechanisms/live/listed.py
   -return noise.sum(count=cells, beta=exp(log_beta))
   +return noise.sum(count=1, beta=exp(log_beta))
   tests/engine/mechanisms/live/test_live_listed.py::test_all_sums_of_the_list_keep_their_widths_at_once
+a-sum-of-a-fit-as-close-as-one-cell in releases/engine/mechanisms/live/fitted.py
+  -one_by_one = self._cells(query, family) * self.largest
+  +one_by_one = self.largest
+  tests/engine/mechanisms/live/test_live_fitted.py::test_what_the_fit_knows_as_closely_as_is_needed_is_answered_without_the_rows
+rows-that-are-missing-are-no-error-of-a-fit in releases/engine/mechanisms/live/fitted.py
+  -for sign in (1, -1)
+  +for sign in (1,)
+  tests/engine/mechanisms/live/test_live_fitted.py::test_the_largest_error_of_a_sum_is_that_over_all_sums_and_moves_by_no_more_than_a_unit_has_rows
+a-fit-takes-all-of-epsilon-beside-rho in releases/engine/mechanisms/live/fitted.py
+  -takes_epsilon = False
+  +takes_epsilon = True
+  tests/engine/mechanisms/live/test_live_fitted.py::test_the_fit_and_all_later_answers_together_cost_what_was_charged
 every-sum-gets-all-of-beta in releases/engine/mechanisms/live/listed.py
   -log_beta = log(self.beta) - code_length(query, universe)
   +log_beta = log(self.beta)
