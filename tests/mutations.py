@@ -872,8 +872,8 @@ a-mean-that-forgets-rows-that-are-missing in releases/engine/bounds/distance.py
   +return too_many
   tests/engine/bounds/test_mean_error.py::test_the_distance_is_the_least_number_of_rows_to_add_remove_or_change
 bounds-of-means-that-each-have-all-of-beta in releases/engine/mechanisms/measured_error.py
-  -beta = request.beta / numbers
-  +beta = request.beta
+  -beta = request.beta / parts / numbers
+  +beta = request.beta / parts
   tests/engine/bounds/test_mean_error.py::test_its_bound_fails_no_more_often_than_its_part_of_beta_and_would_with_a_shorter_tail
 rows-called-closer-by-half-the-proof in releases/presentation/results/closer.py
   -if 2 * most >= apart:
