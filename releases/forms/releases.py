@@ -243,6 +243,7 @@ class SessionForm(ChoiceForm):
         choices=[
             ("", "However its bound is closest"),
             ("listed-online", "What you chose above when it is opened, then noise on each other answer"),
+            ("fitted-online", "A fit to what you chose above when it is opened, where it is close enough; else noise"),
             ("noise-online", "Noise on each answer: each can be as close as its asker needs"),
             ("histogram-online", "Noise on every combination of values once: as many questions as you like"),
             ("pmw-online", "Private multiplicative weights: many answers for nothing, of a large table"),

@@ -2,18 +2,13 @@
 number of rows that somebody guessed.
 
 The fit to noisy marginals loses to the mixture where the tables it measures are mostly noise, and wins where they are
-not. That is told by one number: the noise on the tables that are asked about, as a share of all rows (`design_error`).
-The limit was found on adult_reduced with 1,000 to 48,842 rows at epsilon 0.3 to 3, by the product of the mean errors of
-pairs and triples. On three other tables (of 2,000 to 48,842 rows and 6.6 x 10^4 to 3.9 x 10^6 cells) it chose the
-closer one in 12 of 15 cases, and in the others one whose error product was 5 to 10% larger. Of a chain of pairs, too
-large to be held whole, the fit on a junction tree had an error of 0.030 where the mixture had 0.050.
+not: see `MOST_NOISE`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil
 from typing import Any
 
 from releases.engine.mechanisms.base import OWN_ROWS, SAME, Plan, mechanisms
@@ -21,8 +16,6 @@ from releases.engine.mechanisms.marginal_fit.mechanism import MarginalFitPlan
 from releases.engine.mechanisms.mixture_fit import MixtureFit, MixtureFitPlan
 from releases.publication.receipt import rows_text
 
-#: The share of rows above which the noise on the tables asked about is too much for the fit to them.
-MOST_NOISE = 0.11
 #: Rows of an ordinary table, where nobody has guessed how many there are.
 USUAL_ROWS = 50_000
 
@@ -66,8 +59,8 @@ def recommended(plans: Mapping[str, Plan], *, rows: int | None) -> RowMethod | N
             why="Recommended for synthetic rows: your questions connect the columns in small groups, and it measures "
             "these groups alone.",
         )
-    least, counted = ceil(fit.noise_in_rows / MOST_NOISE), fit.schema.counted
-    if (rows or USUAL_ROWS) >= least:
+    least, counted = fit.least_rows, fit.schema.counted
+    if fit.suits(rows or USUAL_ROWS):
         known = "" if rows else f" if there are {rows_text(least, counted)} or more"
         return RowMethod(
             name=fit.mechanism,

@@ -10,7 +10,7 @@ from typing import Any
 from releases.engine.domain.privacy import PrivacyBudget
 from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import Plan
-from releases.engine.mechanisms.live.ways import ALL_CELLS, LISTED, WAYS, plan_of_way
+from releases.engine.mechanisms.live.ways import ALL_CELLS, BEGUN, WAYS, plan_of_way
 from releases.engine.mechanisms.pmw.online import OnlinePlan
 from releases.engine.workload.queries import Count, Workload
 
@@ -45,8 +45,8 @@ def every_way(
     listed: Workload | None = None,
 ) -> list[OnlinePlan]:
     """The plans of all ways that can be run, for the same budget."""
-    own = {LISTED: listed, ALL_CELLS: listed}
-    names = WAYS if listed is None else (*WAYS, LISTED)
+    own = dict.fromkeys((*BEGUN, ALL_CELLS), listed)
+    names = WAYS if listed is None else (*WAYS, *BEGUN)
     plans = [planned_session(name, schema, budget, beta, options, own.get(name)) for name in names]
     return [each for each in plans if isinstance(each, OnlinePlan)]
 

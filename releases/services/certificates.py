@@ -16,7 +16,7 @@ from releases.engine.bounds.distance import ScaledRows
 from releases.engine.domain.privacy import privacy_budget
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.mechanisms.base import Plan, mechanism
-from releases.engine.mechanisms.measured_error import MeasuredErrorPlan
+from releases.engine.mechanisms.measured_error import NUMBER, MeasuredErrorPlan
 from releases.engine.workload.kinds.largest_error import PAIRS, RELEASED_ANSWERS, SYNTHETIC_ROWS, TRIPLES
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.queries import Workload
@@ -26,7 +26,9 @@ from releases.questions.kinds.largest_error import certifying_workload
 from releases.services.planned_transactions import planned_atomically
 from releases.services.release_inputs import (
     FILES,
+    MEASURED_ERROR,
     certifiable,
+    certificate_numbers,
     columns_of_rows,
     counted_schema,
     counting_receipt,
@@ -39,8 +41,6 @@ from releases.services.releases import draft_release, set_choice
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
     from numpy.typing import NDArray
-
-MECHANISM = "measured-error"
 
 
 class FileChanged(EngineError):
@@ -76,8 +76,14 @@ def draft_certificate(
         title = f"Certified quality of {of.title}"[: Release._meta.get_field("title").max_length]
         draft = draft_release(dataset=of.dataset, by=by, title=title, kind=CERTIFICATE, certifies=of)
     Release.objects.filter(pk=draft.pk).change(workload=asked)
-    set_choice(release=draft, epsilon=epsilon, delta=delta, beta=beta, mechanism_name=MECHANISM)
+    numbered = {NUMBER.name: next_number(of)}
+    set_choice(release=draft, epsilon=epsilon, delta=delta, beta=beta, mechanism_name=MEASURED_ERROR, options=numbered)
     return draft
+
+
+def next_number(of: Release) -> int:
+    """Of a certificate that would be bought now, among those of a release; whatever became of the others."""
+    return 1 + max(certificate_numbers(of.certificates.all()), default=0)
 
 
 def plan_certificate(
@@ -90,11 +96,12 @@ def plan_certificate(
         Refusal: the release cannot be certified.
     """
     asked, schema = _question(of, what, means), counted_schema(of)
-    return mechanism(MECHANISM).plan(
+    return mechanism(MEASURED_ERROR).plan(
         schema,
         read_question(asked, schema.universe),
         budget=privacy_budget(epsilon=epsilon, delta=delta or "0"),
         beta=read_beta(beta),
+        options={NUMBER.name: next_number(of)},
     )
 
 

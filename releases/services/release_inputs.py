@@ -10,12 +10,13 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from releases.engine.domain.privacy import PrivacyBudget, exact, privacy_budget
 from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
+from releases.engine.mechanisms.measured_error import NUMBER
 from releases.engine.workload.kinds.largest_error import (
     ASKED,
     PAIRS,
@@ -34,6 +35,11 @@ from releases.models import (
     ReleaseState,
 )
 from releases.questions.kinds.largest_error import certified_parts
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
+    from releases.engine.mechanisms.base import Plan
 
 #: Said wherever something new is asked of a table whose rows are gone.
 NO_ROWS = "The rows of this dataset were deleted, so nothing more can be released from it."
@@ -80,6 +86,8 @@ def declared_schema(dataset: Dataset) -> Schema:
     return schema
 
 
+#: The mechanism of certificates.
+MEASURED_ERROR = "measured-error"
 #: What can be certified, by the word a form or a program sends for it: one thing, or the worse of two.
 CERTIFIABLE = {
     SYNTHETIC_ROWS: (SYNTHETIC_ROWS,),
@@ -88,6 +96,28 @@ CERTIFIABLE = {
 }
 #: The files that are read, and named by their SHA-256.
 FILES = {SYNTHETIC_ROWS: "synthetic.parquet", RELEASED_ANSWERS: "answers.parquet"}
+
+
+def certificate_numbers(certificates: QuerySet[Release]) -> set[int]:
+    """The numbers of those that were submitted; 0 of one that was before they had numbers."""
+    submitted = certificates.exclude(state=ReleaseState.DRAFT)
+    return {(each.options or {}).get(MEASURED_ERROR, {}).get(NUMBER.name, 0) for each in submitted}
+
+
+def refuse_taken_number(release: Release, plan: Plan) -> None:
+    """A certificate shares what may fail with the others of its release by its number, so no two may have the same.
+    Called after the charge, under the lock of the budget, which is that of all of them.
+
+    Raises:
+        Refusal: it has none, or another one has it.
+    """
+    assert release.certifies is not None
+    others = release.certifies.certificates.exclude(pk=release.pk)
+    if plan.options[NUMBER.name] in {0, *certificate_numbers(others)}:
+        raise Refusal(
+            "Another certificate of the release was submitted since this one was planned. Plan it again: how sure each "
+            "of them must be depends on how many there are. Nothing was charged."
+        )
 
 
 def certifiable(of: Release) -> dict[str, tuple[str, ...]]:

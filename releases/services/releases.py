@@ -40,7 +40,15 @@ from releases.publication.column_checks import MOST_CHECKS, checks_had, misread_
 from releases.services import connections
 from releases.services.datasets import read_title
 from releases.services.planned_transactions import planned_atomically
-from releases.services.release_inputs import NO_ROWS, Refusal, declared_schema, inputs_of, options_of, read_beta
+from releases.services.release_inputs import (
+    NO_ROWS,
+    Refusal,
+    declared_schema,
+    inputs_of,
+    options_of,
+    read_beta,
+    refuse_taken_number,
+)
 from releases.worker import leases
 
 if TYPE_CHECKING:
@@ -447,6 +455,8 @@ def charge_and_queue(
         most_unseen=most_unseen,
     )
     _refuse_without_rows(release)
+    if release.kind is CERTIFICATE:
+        refuse_taken_number(release, plan)
     if release.kind is CHECK and checks_had(entry.budget) > MOST_CHECKS:
         raise Refusal(TOO_MANY_CHECKS)
     budget_alerts.raise_alerts(entry.budget)

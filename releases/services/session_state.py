@@ -22,7 +22,7 @@ from django.db import transaction
 from numpy.typing import NDArray
 
 from releases.engine.domain.universe import Universe
-from releases.engine.mechanisms.live.listed import ListedPlan
+from releases.engine.mechanisms.live.listed import ListedPlan, ListedSession
 from releases.engine.mechanisms.pmw.online import OnlinePlan, Opened
 from releases.engine.mechanisms.pmw.session import AnswerKind, Exchange
 from releases.engine.mechanisms.pmw.session import SessionUnderWay as LiveSession
@@ -86,12 +86,17 @@ def _bought(session: Session, plan: OnlinePlan) -> NDArray[np.float64] | NDArray
 
 def bought_answers(session: Session, plan: OnlinePlan) -> list[tuple[Family, list[float], float]]:
     """The questions that were answered when it was opened, their answers, and what these are within; none of most."""
-    stored = _bought(session, plan)
-    if stored is None or not isinstance(plan, ListedPlan):
+    live = replay(session, plan) if plan.answers_at_start else None
+    if not isinstance(live, ListedSession):
         return []
-    listed = plan.start.workload
-    answers = [np.maximum(each, 0.0).tolist() for each in listed.split(stored)]
-    return list(zip(listed.families, answers, plan.start.half_widths, strict=True))
+    return [(family, np.maximum(each, 0.0).tolist(), width) for family, each, width in live.listed()]
+
+
+def with_bought(session: Session, plan: OnlinePlan) -> OnlinePlan:
+    """A session's plan with what is known of its answers since it was opened."""
+    if not isinstance(plan, ListedPlan) or (bought := _bought(session, plan)) is None:
+        return plan
+    return plan.opened(bought.astype(np.float64))
 
 
 def take(session: Session, plan: OnlinePlan) -> LiveSession:

@@ -409,9 +409,10 @@ def _is_frozen(release: Release) -> bool:
 
 
 def plan_of_session(session: Session) -> OnlinePlan:
+    """As it was charged, with what is known of its answers since it was opened."""
     plan = plan_from_json(session.release.plan or {})
     assert isinstance(plan, OnlinePlan)
-    return plan
+    return session_state.with_bought(session, plan)
 
 
 def key_of(query: Count, universe: Universe) -> str:

@@ -25,6 +25,13 @@ each with probability 1 - β. Where the published table is of N rows, the mean t
 Of k numbers each has a k-th of the budget, in epsilon or rho, and a k-th of β. That is the exact price of the vector
 of all k, each in units of its own sensitivity: it moves by k in L1 and by the root of k in L2. So its bounds hold all
 at once with probability 1 - β.
+
+**Several certificates.** Whether a second one is bought, of what, and which are shown, may depend on what the first has
+found. So the j-th certificate of a release has β / (j (j + 1)) for its tails: given all that came before it, it fails
+with no more than that probability, as its noise is drawn afterwards. The probability that any of them ever fails is at
+most the sum, and sum 1 / (j (j + 1)) = sum (1/j - 1/(j + 1)) = 1: no more than β, however many are bought and however
+they are chosen. Where they are stated with different β, those that state b or less fail with probability b at most. It
+needs only that no two have the same number.
 """
 
 from __future__ import annotations
@@ -45,7 +52,7 @@ from releases.engine.domain.privacy import decimal_text
 from releases.engine.errors import InvalidInput
 from releases.engine.estimation.components import counted, exact_answers
 from releases.engine.estimation.result import Result
-from releases.engine.mechanisms.base import Mechanism, Plan, PlanRequest, Progress, Work, register
+from releases.engine.mechanisms.base import Mechanism, Option, Plan, PlanRequest, Progress, Work, register
 from releases.engine.mechanisms.error_certificate import SOURCE, Certificate
 from releases.engine.mechanisms.marginal_fit.common import refused_noise, usable_allowance
 from releases.engine.noise.randomness import Randomness
@@ -60,6 +67,15 @@ from releases.engine.workload.kinds.largest_error import (
 )
 from releases.engine.workload.questions import Inquiry
 
+#: 0 is of those that were planned before each had a number, and of an error that is measured once and for all.
+NUMBER = Option(
+    name="number",
+    help="Which certificate of its release it is, as they are bought: the j-th has one part in j (j + 1) of what may "
+    "fail, so that all of them hold together. 0: it has all of it, and holds by itself.",
+    lowest=0,
+    highest=1_000,
+    default=0,
+)
 _FORMULA = r"\alpha = \max\{0, L + X\} + \min\left\{t : \Pr[X < -t] \le \beta\right\}"
 _ADDED = r"\alpha \le L + 2 \min\left\{t : \Pr[X < -t] \le \beta\right\}"
 #: Seconds to count one table of a million rows and one of as many synthetic rows, once their bins are known.
@@ -96,7 +112,7 @@ class MeasuredError(Mechanism):
     title = "Noise on the largest error"
     summary = "Measures how far published counts are from the truth, at worst, and adds noise to that one number."
     source = SOURCE
-    options = ()
+    options = (NUMBER,)
     answers = (LargestError,)
     is_offered = False
 
@@ -108,7 +124,9 @@ class MeasuredError(Mechanism):
             return whole
         numbers = 1 + len(statistic.means)
         allowance = whole if numbers == 1 else whole.share(Fraction(1, numbers))
-        beta = request.beta / numbers
+        number = request.options[NUMBER.name]
+        parts = number * (number + 1) or 1
+        beta = request.beta / parts / numbers
         certificate = Certificate.of(allowance, schema=request.schema, beta=beta)
         means = tuple(
             MeasuredMean(
@@ -137,6 +155,7 @@ class MeasuredError(Mechanism):
             parameters={
                 **certificate.noise.parameters,
                 "counts certified": f"{size:,}",
+                **({"number among the certificates of its release": f"{number:,}"} if number else {}),
                 "noise can add at most": within,
                 **{
                     f"noise can add to {statistic.mean_in_words(each.word)} at most": rows_in_hundredths(

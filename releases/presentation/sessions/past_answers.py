@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import ceil, floor
 
 from releases.engine.domain.universe import Universe
+from releases.engine.mechanisms.live.fitted import FittedOnline
 from releases.engine.mechanisms.live.histogram import HistogramOnline
 from releases.engine.mechanisms.live.listed import ListedOnline
 from releases.engine.mechanisms.pmw.session import AnswerKind
@@ -24,6 +25,11 @@ _ALL_CELLS = (
     "Added up from the noisy count of every combination of values, which was bought when the session was opened. The "
     "table was not read."
 )
+_FITTED = (
+    "Added up from the fit that was made when the session was opened, and within what was measured of its error then. "
+    "The table was not read."
+)
+_FREE_BY = {HistogramOnline.name: _ALL_CELLS, ListedOnline.name: _LISTED, FittedOnline.name: _FITTED}
 _FREE = (
     "Not measured: worked out from the session’s public estimate of the table. At first it takes every combination of "
     "values as equally frequent; each paid answer improves it. No update was used."
@@ -87,7 +93,7 @@ def answer_shown(
         names_people: says who asked.
     """
     past = past_answer(stored, session, universe)
-    free = {HistogramOnline.name: _ALL_CELLS, ListedOnline.name: _LISTED}.get(session.release.mechanism, _FREE)
+    free = _FREE_BY.get(session.release.mechanism, _FREE)
     chip, chip_kind, how = {
         AnswerKind.PAID: ("◔ paid", "wait", _PAID),
         AnswerKind.MEASURED: ("◔ measured", "wait", _MEASURED),

@@ -13,7 +13,7 @@ from releases.models import Dataset
 from releases.planning import comparison, usefulness
 from releases.planning.session_plans import least_rows
 from releases.planning.usefulness import Prepared
-from releases.presentation.sessions.sentences import bought_text, session_sentence
+from releases.presentation.sessions.sentences import bought_text, listed_margin, session_sentence
 from releases.publication.receipt import percent, rows_text, rules_of
 
 
@@ -113,7 +113,7 @@ def _margins(plan: OnlinePlan) -> dict[str, str]:
     if isinstance(rules, ListedRules):
         return {
             "listed": bought_text(plan),
-            "listed_margin": rows_text(rules.listed_half_width, counted),
+            "listed_margin": listed_margin(rules, counted),
             "margin": rows_text(rules.paid_half_width, counted),
         }
     if not isinstance(rules, UpdateRules):

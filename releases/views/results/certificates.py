@@ -26,7 +26,7 @@ from releases.engine.domain.privacy import decimal_text, exact
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan
-from releases.engine.mechanisms.measured_error import MeasuredErrorPlan, rows_in_hundredths
+from releases.engine.mechanisms.measured_error import NUMBER, MeasuredErrorPlan, rows_in_hundredths
 from releases.engine.workload.kinds.largest_error import RELEASED_ANSWERS
 from releases.forms.releases import CertificateForm
 from releases.models import PLAIN, Release, ReleaseState
@@ -53,11 +53,13 @@ class Certified:
         release: the certificate.
         sentence: its bound with its confidence.
         line: its number in the ledger.
+        is_together: it holds together with the other certificates of its release; else by itself.
     """
 
     release: Release
     sentence: str
     line: int
+    is_together: bool
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -65,6 +67,7 @@ class Certified:
             "sentence": self.sentence,
             "epsilon": self.release.epsilon,
             "ledger_line": self.line,
+            "holds": "together with the others" if self.is_together else "by itself",
         }
 
 
@@ -172,6 +175,9 @@ def certificate_facts(plan: Plan, of: Release) -> dict[str, Any]:
         facts |= {
             "adds": adds,
             "confidence": percent(1 - plan.beta),
+            "fails": percent(plan.beta),
+            "number": (number := plan.options[NUMBER.name]),
+            "parts": number * (number + 1),
             "asked": plan.statistic.in_words,
             "means": [
                 {"asked": plan.statistic.mean_in_words(each.word), "adds": rows_in_hundredths(each.added, row.counted)}
@@ -212,7 +218,12 @@ def _begun(of: Release) -> QuerySet[Release]:
 def certificates_of(request: HttpRequest, of: Release) -> list[Certified]:
     """The published certificates of a release that somebody may read, as its page and its receipt show them."""
     return [
-        Certified(release=each, sentence=_sentence(each), line=each.line)  # type: ignore[attr-defined]
+        Certified(
+            release=each,
+            sentence=_sentence(each),
+            line=each.line,  # type: ignore[attr-defined]
+            is_together=bool((each.result or {})["receipt"]["mechanism"]["options"].get(NUMBER.name)),
+        )
         for each in Release.objects.for_certified(of, request.user)
     ]
 

@@ -88,6 +88,59 @@ def test_a_certificate_that_a_reviewer_approves_for_less_stays_one_and_is_charge
     assert services.execution.execute_release(release_id=draft.pk)
 
 
+# Several of them
+
+
+def test_each_certificate_of_a_release_is_less_likely_to_fail_so_that_all_hold_together(published, certify, as_, alice):
+    first = certify(published)
+    assert "its noise may add more than if it were the only one: this one has 1 part in 6" in words(
+        as_(alice).get(link("certify", published), ASKED)
+    )
+    second = certify(published)
+    plans = [plan_from_json(each.plan) for each in (first, second)]
+    assert [each.options["number"] for each in plans] == [1, 2]
+    assert [each.certificate.beta for each in plans] == [Fraction(1, 40), Fraction(1, 120)]
+    assert [each.result["receipt"]["bound"]["beta"] for each in (first, second)] == ["1/20", "1/20"]
+    page = words(as_(alice).get(link("release_detail", published)))
+    assert "Certificates of one release hold together" in page
+    assert "it holds by itself, not" not in page
+
+
+def test_two_that_were_planned_as_the_same_one_are_not_both_charged(published, draft_of, submit, carry_out, bob, alice):
+    one = draft_of(published)
+    other = services.certificates.draft_certificate(of=published, by=bob, **ASKED)
+    assert {each.options["measured-error"]["number"] for each in (one, other)} == {1}
+    submit(one)
+    spent = Budget.objects.get(pk=published.dataset.budget_id).totals
+    with pytest.raises(release_inputs.Refusal, match="Plan it again"):
+        submit(other)
+    assert Budget.objects.get(pk=published.dataset.budget_id).totals == spent
+    other.refresh_from_db()
+    assert other.status is ReleaseState.DRAFT
+    again = services.certificates.draft_certificate(of=published, by=bob, **ASKED)
+    assert (again.pk, again.options["measured-error"]["number"]) == (other.pk, 2)
+    submit(again)
+    # One that was cancelled keeps its number.
+    services.releases.cancel_release(release=again, by=alice)
+    assert draft_of(published).options["measured-error"]["number"] == 3
+
+
+def test_one_whose_number_somebody_took_away_is_refused_and_one_of_before_says_that_it_holds_by_itself(
+    published, draft_of, certify, submit, as_, alice
+):
+    old = certify(published)
+    receipt = dict(old.result["receipt"])
+    receipt["mechanism"] = {**receipt["mechanism"], "options": {}}
+    Release.objects.filter(pk=old.pk).change(result={**old.result, "receipt": receipt}, options={})
+    assert "it holds by itself, not together" in words(as_(alice).get(link("release_detail", published)))
+    draft = draft_of(published)
+    assert draft.options["measured-error"]["number"] == 1
+    Release.objects.filter(pk=draft.pk).change(options={"measured-error": {"number": 0}})
+    draft.refresh_from_db()
+    with pytest.raises(release_inputs.Refusal, match="Plan it again"):
+        submit(draft)
+
+
 # What is measured
 
 

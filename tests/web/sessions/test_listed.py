@@ -83,7 +83,7 @@ def test_the_plan_stands_beside_every_other_way_with_its_bound_and_its_usual_err
     # Ten answers share 0.98 of epsilon; the mean of Laplace noise is its scale.
     assert (noise.one, noise.three) == ("about 10", "about 10")
     assert weights.one == "depends on the table"
-    assert [each.is_planned for each in listed.context["ways"]] == [False, False, False, True]
+    assert [each.is_planned for each in listed.context["ways"]] == [False, False, False, True, False]
     assert "Usual error, one column" in words(alone)
 
 

@@ -20,7 +20,8 @@ within α too, so their sum is within n α: the smaller of both is said.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -32,7 +33,7 @@ from numpy.typing import NDArray
 
 from releases.engine.accounting import accountant
 from releases.engine.accounting.conversions import epsilon_of_rho
-from releases.engine.accounting.events import ConcentratedEvent, PureEvent
+from releases.engine.accounting.events import ConcentratedEvent, Event, PureEvent
 from releases.engine.bounds.accuracy import Bound, Proof, normal_max_quantile
 from releases.engine.bounds.all_counts import code_length
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP, decimal_text
@@ -63,7 +64,7 @@ from releases.engine.mechanisms.pmw.session import (
     SessionUnderWay,
     Truth,
 )
-from releases.engine.mechanisms.queries import AnswersPlan, NoisyQueriesPlan, described
+from releases.engine.mechanisms.queries import NoisyQueriesPlan, described
 from releases.engine.mechanisms.residual_queries import ResidualQueriesPlan, answer_variances, lattice_slack
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts
@@ -99,14 +100,14 @@ class ListedRules(NoiseRules):
     """The public parameters of a session with a list: those of its priced answers, and
 
     Attributes:
-        listed_half_width: of every answer of the list.
+        listed_half_width: of every answer of the list; None where it is known only once the session is opened.
     """
 
-    listed_half_width: float
+    listed_half_width: float | None
 
     @property
     def half_width(self) -> float:
-        return max(self.listed_half_width, self.paid_half_width)
+        return max(self.listed_half_width or 0.0, self.paid_half_width)
 
     @property
     def is_endless(self) -> bool:
@@ -117,41 +118,60 @@ class ListedRules(NoiseRules):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListPurchase:
-    """What is bought when a session is opened. Public but for what `plan` measures.
+class StartPurchase(ABC):
+    """What is bought when a session is opened: the answers to a list. Public but for what `plan` measures.
 
     Attributes:
         plan: of the answers to the list.
-        beta: the probability that any sum of them leaves its width.
     """
 
-    plan: NoisyQueriesPlan | ResidualQueriesPlan
-    beta: float
+    plan: Plan
 
     @property
     def workload(self) -> Workload:
         return self.plan.counts_asked
 
     @property
+    @abstractmethod
     def half_widths(self) -> tuple[float, ...]:
         """Of the answers of each family of the list, before they are rounded."""
-        assert self.plan.bound is not None
-        return self.plan.bound.half_widths
+
+    @property
+    @abstractmethod
+    def variances(self) -> Sequence[float]:
+        """The largest variance of an answer of each family, for a fit to them."""
+
+    @abstractmethod
+    def expected_error(self, query: Count) -> float | None:
+        """The mean error of the answer to a count that the list answers; None where it depends on the table."""
+
+    @abstractmethod
+    def _width(self, query: Count, place: int) -> float | None:
+        """What the answer to a count is within that a family answers."""
+
+    @abstractmethod
+    def buy(self, counts: Counts, rng: Randomness) -> NDArray[np.float64]:
+        """The answers to the list, one after the other, and what else is measured then. Touches the data."""
+
+    def known(self, bought: NDArray[np.float64]) -> StartPurchase:
+        """The same with what is known of its answers since they were bought."""
+        return self
+
+    def answers(self, bought: NDArray[np.float64]) -> Sequence[NDArray[np.float64]]:
+        """Of each family, of what was bought."""
+        return self.workload.split(bought[: self.workload.size])
 
     def width_of(self, query: Count) -> float | None:
-        """What the answer to a simplified count is within, as a whole count; None where the list does not answer it."""
-        place = self._source(query)
+        """What the answer to a simplified count is within, as a whole count; None where the list does not answer it, or
+        where that is not known yet."""
+        place = self.place_of(query)
         return None if place is None else self._width(query, place)
 
-    def estimate(self, query: Count, estimates: NDArray[np.float64]) -> int:
-        """The answer to a count that the list answers, not below 0.
-
-        Args:
-            estimates: the answers to the list, one after the other.
-        """
-        place = self._source(query)
+    def estimate(self, query: Count, bought: NDArray[np.float64]) -> int:
+        """The answer to a count that the list answers, not below 0."""
+        place = self.place_of(query)
         assert place is not None
-        family, own = self.workload.families[place], self.workload.split(estimates)[place]
+        family, own = self.workload.families[place], self.answers(bought)[place]
         if isinstance(family, Marginal):
             own = own.reshape(tuple(self.workload.universe[name].size for name in family.attributes))
             own = own[np.ix_(*self._bins(query, family))]
@@ -159,7 +179,7 @@ class ListPurchase:
             own = own[len(query.bins[0]) - 1]
         return max(0, floor(float(own.sum()) + 0.5))
 
-    def _source(self, query: Count) -> int | None:
+    def place_of(self, query: Count) -> int | None:
         """The family that answers a count, as one of its answers or as a sum of them: of several, that in which it has
         the least noise of its own. A function of the count alone."""
         found: dict[int, float] = {}
@@ -174,6 +194,41 @@ class ListPurchase:
         if isinstance(family, Count):
             return unweighted(family.simplified(self.workload.universe)) == query
         return query.attributes == family.attributes and query.bins[0] == tuple(range(len(query.bins[0])))
+
+    def _cells(self, query: Count, family: Family) -> int:
+        """How many answers of a family a count adds up."""
+        if not isinstance(family, Marginal):
+            return 1
+        return prod(map(len, self._bins(query, family)))
+
+    def _bins(self, query: Count, family: Family) -> list[tuple[int, ...]]:
+        chosen = dict(zip(query.attributes, query.bins, strict=True))
+        universe = self.workload.universe
+        return [chosen.get(name, tuple(range(universe[name].size))) for name in family.attributes]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListPurchase(StartPurchase):
+    """Answers with noise.
+
+    Attributes:
+        beta: the probability that any sum of them leaves its width.
+    """
+
+    plan: NoisyQueriesPlan | ResidualQueriesPlan
+    beta: float
+
+    @property
+    def half_widths(self) -> tuple[float, ...]:
+        assert self.plan.bound is not None
+        return self.plan.bound.half_widths
+
+    @property
+    def variances(self) -> Sequence[float]:
+        return self.plan.answer_variances
+
+    def buy(self, counts: Counts, rng: Randomness) -> NDArray[np.float64]:
+        return np.concatenate(self.plan.released(self.plan.measured(counts, rng)))
 
     def _width(self, query: Count, place: int) -> float:
         cells, width = self._cells(query, self.workload.families[place]), self.half_widths[place]
@@ -194,24 +249,12 @@ class ListPurchase:
         return normal_max_quantile(count=1, beta=exp(log_beta)) * sqrt(_variance(plan, query)) + slack
 
     def expected_error(self, query: Count) -> float:
-        """The mean error of the answer to a count that the list answers: that of its noise."""
         if isinstance(self.plan, ResidualQueriesPlan):
             return mean_of_normal(_variance(self.plan, query))
-        place = self._source(query)
+        place = self.place_of(query)
         assert place is not None
         family = self.workload.families[place]
         return self.plan.noise.of_weight(self.workload.weights[place]).mean(count=self._cells(query, family))
-
-    def _cells(self, query: Count, family: Family) -> int:
-        """How many answers of a family a count adds up."""
-        if not isinstance(family, Marginal):
-            return 1
-        return prod(map(len, self._bins(query, family)))
-
-    def _bins(self, query: Count, family: Family) -> list[tuple[int, ...]]:
-        chosen = dict(zip(query.attributes, query.bins, strict=True))
-        universe = self.workload.universe
-        return [chosen.get(name, tuple(range(universe[name].size))) for name in family.attributes]
 
 
 def _rounded(width: float) -> float:
@@ -231,17 +274,17 @@ class ListedSession(NoiseSession):
     """Answers are read off what was bought at the start, or measured.
 
     Attributes:
-        start: what was bought.
-        estimates: its answers, one after the other.
+        start: what was bought, with what is known of its answers.
+        numbers: that were released for it.
     """
 
     rules: ListedRules
-    start: ListPurchase
-    estimates: NDArray[np.float64]
+    start: StartPurchase
+    numbers: NDArray[np.float64]
 
     @property
     def bought(self) -> NDArray[np.float64]:
-        return self.estimates
+        return self.numbers
 
     @property
     def is_settled(self) -> bool:
@@ -265,19 +308,18 @@ class ListedSession(NoiseSession):
     def _answer(self, query: Count, truth: Truth, price: AnswerPrice, rng: Randomness) -> Exchange:
         if price.parts:
             return super()._answer(query, truth, price, rng)
-        estimate = self.start.estimate(query, self.estimates)
+        estimate = self.start.estimate(query, self.bought)
         return Exchange(query=query, kind=AnswerKind.PUBLIC, estimate=estimate, half_width=price.half_width)
+
+    def listed(self) -> Iterator[tuple[Family, NDArray[np.float64], float]]:
+        """The list: its families, their answers, and what these are within."""
+        start = self.start
+        return zip(start.workload.families, start.answers(self.bought), start.half_widths, strict=True)
 
     def released(self) -> Iterator[tuple[Family, NDArray[np.float64], float]]:
         """The list too, each of its counts with the closest answer that there is."""
         closest: dict[Family, Exchange] = {each.query: each for each in self.closest}
-        listed = zip(
-            self.start.workload.families,
-            self.start.workload.split(self.estimates),
-            self.start.half_widths,
-            strict=True,
-        )
-        for family, estimates, half_width in listed:
+        for family, estimates, half_width in self.listed():
             asked = closest.pop(unweighted(family), None)
             if asked is not None and asked.half_width < half_width:
                 yield asked.query, np.asarray([float(asked.estimate)]), asked.half_width
@@ -288,15 +330,15 @@ class ListedSession(NoiseSession):
 
     def to_agree(self) -> NDArray[np.float64]:
         """A distribution fitted to the list, uniform over columns that it does not ask about."""
-        plan, universe = self.start.plan, self.universe
+        universe = self.universe
         rows = None if self.total_half_width else self.total
         _, fitted = described(
             self.start.workload,
-            self.start.workload.split(self.estimates),
-            plan.answer_variances,
+            self.start.answers(self.bought),
+            self.start.variances,
             lambda share: None,
             rows=rows,
-            population=plan.schema.population,
+            population=self.start.plan.schema.population,
         )
         if fitted is None:
             return super().to_agree()
@@ -314,15 +356,17 @@ class ListedPlan(OnlinePlan):
     answers_at_start: ClassVar[bool] = True
     bought_as: ClassVar[str] = "<f8"
     rules: ListedRules
-    start: ListPurchase
+    start: StartPurchase
 
     def half_width_of(self, query: Count) -> float:
         bought = self._bought(query)
         return self.rules.paid_half_width if bought is None else bought
 
-    def expected_error(self, query: Count) -> float:
-        if self._bought(query) is not None:
-            return self.start.expected_error(query.simplified(self.schema.universe))
+    def expected_error(self, query: Count) -> float | None:
+        asked = query.simplified(self.schema.universe)
+        is_open = self.start.place_of(asked) is not None and self.start.width_of(asked) is None
+        if is_open or self._bought(query) is not None:
+            return self.start.expected_error(asked)
         return self.rules.noise(self.rules.usual_parts).mean(count=1)
 
     def _bought(self, query: Count) -> float | None:
@@ -331,19 +375,23 @@ class ListedPlan(OnlinePlan):
         return bought if bought is not None and bought <= self.rules.half_width else None
 
     def _open(self, counts: Counts, total: int, total_half_width: float, rng: Randomness) -> SessionUnderWay:
-        plan = self.start.plan
-        bought = np.concatenate(plan.released(plan.measured(counts, rng)))
+        bought = self.start.buy(counts, rng)
         return self.resumed(Opened(total=total, total_half_width=total_half_width, bought=bought), [])
+
+    def opened(self, bought: NDArray[np.float64]) -> ListedPlan:
+        """The plan with what is known of its answers since the session was opened."""
+        return self if (start := self.start.known(bought)) is self.start else replace(self, start=start)
 
     def resumed(self, stored: Opened, exchanges: list[Exchange]) -> SessionUnderWay:
         assert stored.bought is not None
+        bought = stored.bought.astype(np.float64)
         return ListedSession(
             universe=self.schema.universe,
             rules=self.rules,
             total=stored.total,
             total_half_width=stored.total_half_width,
-            start=self.start,
-            estimates=stored.bought.astype(np.float64),
+            start=self.start.known(bought),
+            numbers=bought,
             exchanges=exchanges,
         )
 
@@ -378,27 +426,21 @@ class ListedOnline(Mechanism):
 
 def _planned(request: PlanRequest, *, is_concentrated: bool) -> Plan:
     """The plan with all of a budget's epsilon, or with its rho."""
-    workload, share = request.counts_asked, Fraction(request.options["start"], 100)
+    workload = request.counts_asked
     if not workload.is_weighted:
         workload = replace(workload, families=tuple(map(unweighted, workload.families)))
     setting = SessionSetting.of(request, questions=request.options["questions"] or 1, is_concentrated=is_concentrated)
     left = Fraction(setting.beta_of_answers)
-    budget: PrivacyBudget
-    if is_concentrated:
-        assert isinstance(request.budget, ApproxDP)
-        epsilon, delta = epsilon_of_rho(rho=setting.rho * share, delta=request.budget.delta), request.budget.delta
-        if not epsilon:
-            return infeasible(request, TOO_NOISY)
-        budget = ApproxDP(epsilon=epsilon, delta=delta)
-    else:
-        budget = PureDP(epsilon=setting.epsilon * share)
+    budget = budget_of_start(setting, Fraction(request.options["start"], 100))
+    if budget is None:
+        return infeasible(request, TOO_NOISY)
     bought = _bought(request.schema, workload, budget, left * _LISTED)
     if bought.infeasible:
         return infeasible(request, bought.infeasible)
     assert isinstance(bought, NoisyQueriesPlan | ResidualQueriesPlan)
     assert bought.bound is not None
     start = ListPurchase(plan=bought, beta=float(left * _SUMS))
-    setting = _what_is_left(setting, bought)
+    setting = what_is_left(setting, bought.events)
     if is_concentrated and setting.rho <= 0:
         return infeasible(request, TOO_NOISY)
     event = ConcentratedEvent(rho=setting.rho) if is_concentrated else PureEvent(epsilon=setting.epsilon)
@@ -455,9 +497,18 @@ def _largest(plan: Plan) -> float:
     return max(weight * width for weight, width in zip(plan.counts_asked.weights, plan.bound.half_widths, strict=True))
 
 
-def _what_is_left(setting: SessionSetting, bought: AnswersPlan) -> SessionSetting:
-    """The setting of all later answers: what the list costs is gone."""
-    prices = [accountant.forms(event) for event in bought.events]
+def budget_of_start(setting: SessionSetting, share: Fraction) -> PrivacyBudget | None:
+    """A share of what the number of rows leaves, as a budget; None where so little rho is no epsilon."""
+    if not setting.is_concentrated:
+        return PureDP(epsilon=setting.epsilon * share)
+    assert isinstance(setting.budget, ApproxDP)
+    epsilon = epsilon_of_rho(rho=setting.rho * share, delta=setting.budget.delta)
+    return ApproxDP(epsilon=epsilon, delta=setting.budget.delta) if epsilon else None
+
+
+def what_is_left(setting: SessionSetting, bought: Sequence[Event]) -> SessionSetting:
+    """The setting of all later answers: what was bought at the start is gone."""
+    prices = [accountant.forms(event) for event in bought]
     if setting.is_concentrated:
         return replace(setting, rho=setting.rho - sum(each.rho for each in prices))
     left = setting.budget.epsilon

@@ -212,7 +212,7 @@ class NoiseOnline(Mechanism):
                 beta=request.beta,
                 half_widths=(rules.half_width,) * len(workload.families),
                 proof=Proof.BEFORE,
-                formula=_FORMULA,
+                formula=FORMULA,
                 source=self.source,
             ),
             work=Work(
@@ -221,7 +221,7 @@ class NoiseOnline(Mechanism):
         )
 
 
-_FORMULA = r"\alpha = \min\left\{w : \Pr\left[|X| > w\right] \le 1 - (1 - \beta)^{1/k}\right\}"
+FORMULA = r"\alpha = \min\left\{w : \Pr\left[|X| > w\right] \le 1 - (1 - \beta)^{1/k}\right\}"
 
 
 def noise_rules(setting: SessionSetting, *, beta: float) -> NoiseRules:

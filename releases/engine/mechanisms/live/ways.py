@@ -16,8 +16,11 @@ from releases.engine.workload.queries import Workload
 
 #: By the names of their mechanisms.
 WAYS = ("noise-online", "histogram-online", "pmw-online")
-#: What begins with a list of questions, and what may take its place where its answers to them are closer.
-LISTED, ALL_CELLS = "listed-online", "histogram-online"
+#: What begins with a list of questions, and what may take its place where its answers to them are closer. How close a
+#: fit to them is, is known only once it was bought, so it is taken where it is chosen.
+LISTED, FITTED, ALL_CELLS = "listed-online", "fitted-online", "histogram-online"
+#: Those that need a list.
+BEGUN = (LISTED, FITTED)
 
 
 def read_way(name: str) -> str:
@@ -26,8 +29,8 @@ def read_way(name: str) -> str:
     Raises:
         InvalidInput: there is none of that name.
     """
-    if name and name not in (*WAYS, LISTED):
-        raise InvalidInput("way", name, f"must be one of {', '.join((*WAYS, LISTED))}, or empty for the closest bound")
+    if name and name not in (*WAYS, *BEGUN):
+        raise InvalidInput("way", name, f"must be one of {', '.join((*WAYS, *BEGUN))}, or empty for the closest bound")
     return name
 
 
@@ -37,7 +40,7 @@ def own_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         InvalidInput: an option breaks its rule, or no way has one of that name.
     """
-    known: dict[str, Option] = {option.name: option for way in (*WAYS, LISTED) for option in mechanism(way).options}
+    known: dict[str, Option] = {option.name: option for way in (*WAYS, *BEGUN) for option in mechanism(way).options}
     if unknown := set(options) - set(known):
         raise InvalidInput("options", ", ".join(sorted(unknown)), "is not an option of a session")
     for option, value in options.items():
@@ -70,9 +73,9 @@ def plan_of_way(
     ways = [read_way(name)] if name else ["pmw-online"] if has_updates else list(WAYS)
     if listed is not None:
         ways = [read_way(name) or LISTED, *([] if name else [ALL_CELLS])]
-        if ways[0] not in (LISTED, ALL_CELLS):
-            raise InvalidInput("way", name, f"must be {LISTED} or empty where questions are listed")
-    elif name == LISTED:
+        if ways[0] not in (*BEGUN, ALL_CELLS):
+            raise InvalidInput("way", name, f"must be {LISTED}, {FITTED} or empty where questions are listed")
+    elif name in BEGUN:
         raise InvalidInput("workload", "no questions", "must be chosen: this way begins with their answers")
     plans = [
         mechanism(way).plan(
