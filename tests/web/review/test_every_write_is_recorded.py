@@ -26,13 +26,13 @@ from tests.web.services_called import functions_called
 from tests.web.steps import ask_for, execute, rule, submit
 
 READS = """
-    alike_by_columns all_connections all_missing all_tables bought_answers certifiable check_upload column_fits
-    column_sets columns_of_codebook columns_of_session compare connection_named connections faults find_connection
-    forgotten_decisions incoming_folder is_behind is_compared is_incomparable left_for_drafts list_of_session
-    lost_budgets mapped_questions missing_of plan_categories plan_certificate plan_digest plan_of plan_of_session
-    plan_range possible_means read_beta recognised requests_lately room_of same_rows_as_lost standing
-    suggested_columns unsettled waits_for_a_reviewer why_it_waits why_not_approve why_not_discarded
-    why_not_saved why_not_taken_over why_not_together why_protection_is_fixed why_rows_stay workload_named
+alike_by_columns all_connections all_missing all_tables bought_answers certifiable check_upload column_fits
+column_sets columns_of_codebook columns_of_session compare connection_named connections declared_schema faults
+find_connection forgotten_decisions incoming_folder inputs_of is_behind is_compared is_incomparable left_for_drafts
+list_of_session lost_budgets mapped_questions missing_of plan_categories plan_certificate plan_digest plan_of
+plan_of_session plan_range possible_means read_beta recognised requests_lately room_of same_rows_as_lost standing
+suggested_columns unsettled waits_for_a_reviewer why_it_waits why_not_approve why_not_discarded why_not_saved
+why_not_taken_over why_not_together why_protection_is_fixed why_rows_stay workload_named
 """
 DRAFTS = """
     change_session draft_certificate draft_check draft_session name_release set_choice set_questions share_out
