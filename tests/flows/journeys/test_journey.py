@@ -53,7 +53,7 @@ def declare_by_form(alice):
     alice.look("columns with a mistake")
     page.get_by_label("Categories or edges of age").fill("18, 25, 35, 45, 55, 65")
     alice.press("Check only")
-    alice.reads("has 12 cells")
+    alice.reads("has 18 cells")
     alice.press("Declare and go on")
     alice.heading("Who is protected?")
 
@@ -197,7 +197,7 @@ def test_from_a_file_to_a_public_release_by_form(visitor, tmp_path, request, win
     alice.look("result")
     alice.page.get_by_label("Question").select_option("age × sex")
     alice.press("Show")
-    expect(alice.page.locator("table.numbers tbody tr")).to_have_count(12)
+    expect(alice.page.locator("table.numbers tbody tr")).to_have_count(18)
     check_files(alice, tmp_path, synthetic_rows=500)
     make_public(alice, visitor, **window)
 
