@@ -1,9 +1,9 @@
 """Which tables to put noise on, where those asked for can be added up from fewer and larger ones.
 
 One row changes one cell of each table, so noise on each of m tables has a scale of m times that on one. Fewer tables
-have less noise in a cell, and a table that is added up from a larger one has the noise of several cells. Tables of all
-three of seven columns lie in twenty tables of four columns: each has a scale of 20 instead of 35, and those of two
-values in the fourth column cost two cells.
+have less noise in a cell, and a table that is added up from a larger one has the noise of several cells. All tables of
+three of seven columns lie in twenty of four columns. There the scale is 20 and not 35, and where the fourth column has
+two values, an answer adds up two cells; what tables have in common is taken from all of them.
 
 The designs that are compared: to each table asked for the k columns of fewest values are joined, k = 0, 1, ..., and
 a table that another one contains is left out. Only columns that tables asked for connect are joined, so that what is
