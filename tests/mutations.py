@@ -172,7 +172,7 @@ noisy-tables-kept-whole-at-the-price-of-residuals in releases/engine/estimation/
   +found = size * found
   tests/engine/mechanisms/test_residual_queries.py::test_what_is_kept_of_a_noisy_table_is_a_function_of_its_residual_to_the_last_bit
 sums-of-noisy-cells-as-precise-as-a-cell in releases/engine/mechanisms/least_squares.py
-  -cells[place] / (family.cells(self.workload.universe) * variance)
+  -cells[places[part]] / (family.cells(self.workload.universe) * variance)
   +1 / variance
   tests/engine/mechanisms/test_least_squares.py::test_what_agrees_is_the_weighted_least_squares_estimate_and_its_variance_is_what_is_said
 bound-of-sums-for-one-answer-and-not-for-all in releases/engine/mechanisms/least_squares.py
@@ -191,6 +191,22 @@ noise-of-other-cells-counted-once-a-table in releases/engine/mechanisms/least_sq
   -numbers = np.multiply.outer(cells[of], states[at].ravel())
   +numbers = np.ones_like(factors)
   tests/engine/mechanisms/test_least_squares.py::test_an_error_is_made_of_the_noise_that_the_least_squares_matrix_takes
+noise-of-one-larger-table-on-all-of-them in releases/engine/mechanisms/queries.py
+  -tables.sensitivity(request.schema)
+  +replace(tables, families=tables.families[:1]).sensitivity(request.schema)
+  tests/engine/mechanisms/test_least_squares.py::test_noise_on_larger_tables_is_made_for_what_a_unit_changes_in_all_of_them
+larger-tables-where-the-bound-is-wider in releases/engine/mechanisms/queries.py
+  -larger if wanted == LARGER or is_narrower else plan
+  +larger
+  tests/engine/mechanisms/test_least_squares.py::test_left_to_the_mechanism_noise_is_on_larger_tables_where_that_makes_the_bound_narrower
+columns-joined-that-no-question-joins in releases/engine/mechanisms/larger_tables.py
+  -(set(fewest) & set(part.universe.names))
+  +set(fewest)
+  tests/engine/mechanisms/test_least_squares.py::test_columns_that_no_question_joins_are_in_no_larger_table_and_rows_are_fitted_to_these
+stored-plans-on-larger-tables in releases/engine/mechanisms/queries.py
+  -    before=ASKED,
+  +    before=None,
+  tests/engine/mechanisms/test_least_squares.py::test_a_plan_stored_before_there_were_larger_tables_keeps_its_noise
 what-is-measured-weighed-alike in releases/engine/mechanisms/mixed_squares.py
   -precisions = 1 / self.variances_of_draws[is_joined]
   +precisions = np.ones(int(is_joined.sum()))

@@ -6,15 +6,21 @@ Let y_S = x_S + z_S be the noisy marginals, z_S independent with variance v_S in
 residual is the mean of its pieces by precision w_S,A = |A| / (|S| v_S), its covariance is P_A / W_A, W_A = sum of
 w_S,A, and an answer is the sum of its residuals spread evenly. Nothing but noisy answers is used, so it costs nothing.
 
+A table need not be measured to be answered: one that a measured table contains has all its residuals there, W_A > 0 for
+each, and the estimate of x_S is the same sum over A ⊆ S. Below, T goes over the measured tables, and S over those that
+are answered; that S is among the T is nowhere used.
+
 Bound. An answer is a sum Σ c_j y_j of noisy cells with known c_j, so its error is Σ c_j z_j, and the exact law of that
 (`bounds.combinations`) and the union bound over all k answers give the half widths: before the release, for the c_j
 follow from the questions and the noise alone. Where each of t tables has an equal part of β, an answer of one with k_T
 answers has β/(t k_T) in place of β/k. A cell t of table T that agrees with the cell s of S in exactly the
 attributes D of those I that both have has
 
-    c = 1/(|T| v_T) Σ_{A ⊆ I} |A|²/(|S| W_A) Π_{i in A} ([i in D] - 1/d_i),
+    c = 1/(|T| v_T) Σ_{A ⊆ I} |A|²/(|S| W_A) Π_{i in A} ([i in D] - 1/d_i)
 
-and there are |T| Π_{i in I, not D} (d_i - 1) / Π_{i in I} d_i such cells. It is the same for all cells s of a table.
+(the residual A of x_S is spread over |S|/|A| cells, its piece of T has the share w_T,A / W_A, and P_A has the product
+as its entry; no A outside of I is in both), and there are |T| Π_{i in I, not D} (d_i - 1) / Π_{i in I} d_i such cells.
+It is the same for all cells s of a table.
 """
 
 from __future__ import annotations
@@ -30,7 +36,7 @@ from numpy.typing import NDArray
 from releases.engine.bounds.combinations import NoiseCombination, SummandLaw, combination_quantile
 from releases.engine.estimation.residuals import marginal_of
 from releases.engine.workload.queries import Marginal, Workload
-from releases.engine.workload.residuals import Names, Residuals, with_bins
+from releases.engine.workload.residuals import Names, Residuals, accepted, subsets, variances_in, with_bins
 
 FORMULA = (
     r"\alpha = \min\left\{a : \Pr\left[\left|\textstyle\sum_j c_j Z_j\right| > a\right] \le \tfrac{\beta}{k}\right\},"
@@ -77,8 +83,21 @@ class NoisyMarginals:
         return tuple(each / self.variances[0] for each in self.variances)
 
 
+@dataclass(frozen=True, kw_only=True)
 class LeastSquares(NoisyMarginals):
-    """How noisy marginals are put together, all columns crossed."""
+    """How noisy marginals are put together, all columns crossed.
+
+    Attributes:
+        measured: what noise is on, each of `variances` in one of its families: tables that contain those of `workload`;
+            None where noise is on these.
+    """
+
+    measured: Workload | None = None
+
+    @property
+    def tables(self) -> Workload:
+        """What noise is on."""
+        return self.measured or self.workload
 
     @staticmethod
     def can_combine(workload: Workload) -> bool:
@@ -105,7 +124,7 @@ class LeastSquares(NoisyMarginals):
     @property
     def seconds(self) -> float:
         """That a run takes more."""
-        return sum(1 << len(family.attributes) for family in self.workload.families) * _SECONDS_A_PIECE
+        return sum(1 << len(family.attributes) for family in self.tables.families) * _SECONDS_A_PIECE
 
     @property
     def bytes(self) -> int:
@@ -113,12 +132,13 @@ class LeastSquares(NoisyMarginals):
         return 0
 
     def _pieces(self) -> list[tuple[int, int, float]]:
-        """Each residual of each table: its place, the table's, and its precision."""
-        cells = self.residuals.cells
+        """Each residual of each measured table that an answer has: its place, the table's, and its precision."""
+        cells, places = self.residuals.cells, self.residuals.places
         return [
-            (place, position, cells[place] / (family.cells(self.workload.universe) * variance))
-            for position, (family, variance) in enumerate(zip(self.workload.families, self.variances, strict=True))
-            for place, _ in self.residuals.parts(family.attributes)
+            (places[part], position, cells[places[part]] / (family.cells(self.workload.universe) * variance))
+            for position, (family, variance) in enumerate(zip(self.tables.families, self.variances, strict=True))
+            for part in subsets(with_bins(self.workload.universe, family.attributes))
+            if part in places
         ]
 
     @property
@@ -126,21 +146,36 @@ class LeastSquares(NoisyMarginals):
         """τ² of an answer of each table."""
         return tuple(each.deviation**2 for each in self.errors)
 
+    def most_variance(self) -> float:
+        """The largest τ², by the formula above, which is quicker than from the errors."""
+        universe, found = self.workload.universe, 0.0
+        for family in self.workload.families:
+            names = family.attributes
+            parts = (
+                variances_in(accepted(family, universe), names, part, universe)[0] / self.precisions[place]
+                for place, part in self.residuals.parts(names)
+            )
+            found = max(found, sum(parts))
+        return found
+
     @cached_property
     def errors(self) -> tuple[NoiseCombination, ...]:
         """The error of an answer of each table. Its factors stay as they are where all variances grow alike."""
-        alike = _errors(self.workload, self.law, self.relative)
+        alike = _errors(self.workload, self.measured, self.law, self.relative)
         return tuple(replace(each, variances=each.variances * self.variances[0]) for each in alike)
 
     def _errors(self) -> tuple[NoiseCombination, ...]:
         universe = self.workload.universe
-        tables = [with_bins(universe, family.attributes) for family in self.workload.families]
+        tables, asked = (
+            [with_bins(universe, family.attributes) for family in each.families]
+            for each in (self.tables, self.workload)
+        )
         own = {name: place for place, name in enumerate(sorted({name for names in tables for name in names}))}
         has = np.zeros((len(tables), len(own)), dtype=np.int64)
         for place, names in enumerate(tables):
             has[place, [own[name] for name in names]] = 1
         cells = np.array([prod(self.residuals.shape(names)) for names in tables], dtype=np.float64)
-        return tuple(self._error(names, has[:, [own[name] for name in names]], cells) for names in tables)
+        return tuple(self._error(names, has[:, [own[name] for name in names]], cells) for names in asked)
 
     def _error(self, names: Names, shared: NDArray[np.int64], cells: NDArray[np.float64]) -> NoiseCombination:
         """That of a cell of a table S.
@@ -194,12 +229,12 @@ class LeastSquares(NoisyMarginals):
         return tuple(found[key] * _ROUNDED_UP for key in keys)
 
     def combined(self, noisy: Sequence[NDArray[np.float64]]) -> tuple[NDArray[np.float64], ...]:
-        """The consistent answers, from noisy ones of each table."""
+        """The consistent answers, from noisy ones of each measured table."""
         found: dict[Names, NDArray[np.float64]] = {
             names: np.zeros(self.residuals.shape(names)) for names in self.residuals.sets
         }
         for place, position, precision in self._pieces():
-            names, attributes = self.residuals.sets[place], self.workload.families[position].attributes
+            names, attributes = self.residuals.sets[place], self.tables.families[position].attributes
             table = noisy[position].reshape(tuple(self.workload.universe[name].size for name in attributes))
             gone = tuple(axis for axis, name in enumerate(attributes) if name not in names)
             kept = [name for name in attributes if name in names]
@@ -212,6 +247,8 @@ class LeastSquares(NoisyMarginals):
 
 
 @lru_cache(maxsize=4)
-def _errors(workload: Workload, law: SummandLaw, variances: tuple[float, ...]) -> tuple[NoiseCombination, ...]:
+def _errors(
+    workload: Workload, measured: Workload | None, law: SummandLaw, variances: tuple[float, ...]
+) -> tuple[NoiseCombination, ...]:
     """The errors, kept for the points of a curve, whose variances differ by a factor."""
-    return LeastSquares(workload=workload, law=law, variances=variances)._errors()
+    return LeastSquares(workload=workload, measured=measured, law=law, variances=variances)._errors()

@@ -20,6 +20,9 @@ the noise and the bound that it would have in a release of its own, of ε w/Σw 
 With the option `agree` noisy marginals are made consistent afterwards, and the bound is that of `least_squares`: where
 it is not said, wherever that bound is below the other, which is known before the release.
 
+With the option `measured` of "larger", of `laplace-queries`, noise is on fewer, larger tables from which those asked
+for are put together (`larger_tables`): where neither this nor `agree` is said, wherever that bound is below both.
+
 `laplace-queries`:
 Discrete Laplace noise of scale Δ1/ε on every answer of the workload; Δ1/(ε w) on an answer of weight w.
 
@@ -77,6 +80,7 @@ from releases.engine.mechanisms.base import (
     infeasible,
     register,
 )
+from releases.engine.mechanisms.larger_tables import larger_tables
 from releases.engine.mechanisms.least_squares import LeastSquares
 from releases.engine.mechanisms.level_squares import LevelSquares
 from releases.engine.mechanisms.marginal_fit.common import fit_bytes, fit_parts, fit_seconds, within
@@ -124,11 +128,21 @@ CONFIDENCE = Option(
     default=ANSWERS,
     before=ANSWERS,
 )
+ASKED, LARGER = "asked", "larger"
+MEASURED = Option(
+    name="measured",
+    help="Which tables get noise: “asked” for those asked for, or “larger” for fewer, larger ones, from which those "
+    "asked for are put together so that they agree. Left to the mechanism, as “agree” is, it is what makes the proved "
+    "bound narrower.",
+    choices=(ASKED, LARGER),
+    before=ASKED,
+)
 #: Of more tables the mechanism does not try which bound is narrower: of so many that takes a fifth of a second.
 _MOST_TRIED = 100
 AGREEING_BY_RULES = "made to agree with those that count the same rows, 0 where they are below 0: the bound is theirs"
 OWN_NOISE = "with the noise they got, 0 where that is below 0: the bound is theirs"
 AGREEING = "made to agree with one another, 0 where they are below 0: the bound is theirs"
+AGREEING_LARGER = "put together from fewer, larger tables, 0 where they are below 0: the bound is theirs"
 AGREEING_LEVELS = "made to agree with one another and over levels, 0 where they are below 0: the bound is theirs"
 _NOT_TABLES = (
     "Only whole tables, running totals and counts that share columns, and not too many, can be made to agree. "
@@ -141,6 +155,10 @@ _DIFFERENT_ROWS = (
 _ROWS_OF_DIFFERENT = (
     "No synthetic rows can be made of tables that each count rows of their own. Leave their number empty, or choose "
     "that the tables count the same rows."
+)
+_NO_LARGER = (
+    "No larger tables are known that would do better, or answers are not to agree. Choose “asked” for the tables that "
+    "get noise."
 )
 #: What a plan says of tables that count rows of their own.
 COUNTED_BY_OWN = "in each table those that its own columns keep; totals may differ, and no synthetic rows are made"
@@ -198,7 +216,7 @@ def plan_noisy_queries(
     if together is not None:
         formula, source = said_of(together)
         if of_each_table(request.options):
-            formula = OF_TABLES.get(formula, formula.replace(r"\tfrac{\beta}{k}", r"\tfrac{\beta}{t\,k_T}"))
+            formula = _of_tables_formula(formula)
     return (kind or NoisyQueriesPlan)(
         **request.inputs(),
         noise=noise,
@@ -220,6 +238,11 @@ def plan_noisy_queries(
         ),
         work=_work(answers, parts, laws=len(widths), together=together),
     )
+
+
+def _of_tables_formula(formula: str) -> str:
+    """The formula of a bound, where each table has an equal part of beta."""
+    return OF_TABLES.get(formula, formula.replace(r"\tfrac{\beta}{k}", r"\tfrac{\beta}{t\,k_T}"))
 
 
 def of_each_table(options: Mapping[str, Any]) -> bool:
@@ -361,6 +384,8 @@ def answers_in_words(together: Agreement | None) -> str:
         return OWN_NOISE
     if isinstance(together, SquaresByRules):
         return AGREEING_BY_RULES
+    if isinstance(together, LeastSquares) and together.measured is not None:
+        return AGREEING_LARGER
     return AGREEING_LEVELS if isinstance(together, LevelSquares) else AGREEING
 
 
@@ -368,6 +393,7 @@ def consistency_of(parameters: Mapping[str, str]) -> Consistency:
     """That of a release whose answers have noise of their own or were made to agree, as its parameters say."""
     known = {
         AGREEING: Consistency.MADE_TO_AGREE,
+        AGREEING_LARGER: Consistency.MADE_TO_AGREE,
         AGREEING_LEVELS: Consistency.LEVELS_MADE_TO_AGREE,
         AGREEING_BY_RULES: Consistency.SAME_ROWS_MADE_TO_AGREE,
     }
@@ -438,6 +464,12 @@ class AnswersPlan(Plan):
         """What a run releases of it."""
         return self.answered(measured)
 
+    def fitted_to(
+        self, measured: tuple[NDArray[np.float64], ...]
+    ) -> tuple[Workload, tuple[NDArray[np.float64], ...], Sequence[float]]:
+        """The questions whose noisy answers synthetic rows are made of, these answers, and the variance of each."""
+        return self.counts_asked, self.answered(measured), self.answer_variances
+
     @property
     def makes_synthetic_rows(self) -> bool:
         return super().makes_synthetic_rows and bool(described_parts(self.counts_asked))
@@ -447,10 +479,8 @@ class AnswersPlan(Plan):
         measured = self.measured(counts, rng)
         assert self.bound is not None
         reported = within(progress, "Fitting synthetic rows", 0.4, 0.95)
-        rows, noisy = self.public_rows(counts), self.answered(measured)
-        total, fitted = described(
-            self.counts_asked, noisy, self.answer_variances, reported, rows=rows, population=self.schema.population
-        )
+        rows = self.public_rows(counts)
+        total, fitted = described(*self.fitted_to(measured), reported, rows=rows, population=self.schema.population)
         notes: dict[str, Any] = {}
         released = self.released(measured)
         if self.schema.universe.own_rows and (totals := self._totals(released)):
@@ -503,6 +533,42 @@ class NoisyQueriesPlan(AnswersPlan):
             places = np.flatnonzero(weight_of == weight)
             drawn[places] = self.noise.of_weight(weight).draw(places.size, rng)
         return drawn
+
+
+@dataclass(frozen=True, kw_only=True)
+class LargerTablesPlan(AnswersPlan):
+    """Independent noise on tables that contain those asked for.
+
+    Attributes:
+        noise: on each cell.
+        together: how the answers are put together.
+    """
+
+    noise: Noise
+    together: LeastSquares
+
+    @property
+    def answer_variances(self) -> Sequence[float]:
+        return self.together.answer_variances
+
+    def measured_tables(self, result: Result) -> Sequence[tuple[str, ...]]:
+        return self.together.tables.marginals
+
+    def measured(self, counts: Counts, rng: Randomness) -> tuple[NDArray[np.float64], ...]:
+        tables = self.together.tables
+        exact = np.concatenate(exact_answers(tables, counts))
+        return tuple(each.astype(np.float64) for each in tables.split(exact + self.noise.draw(exact.size, rng)))
+
+    def answered(self, measured: tuple[NDArray[np.float64], ...]) -> tuple[NDArray[np.float64], ...]:
+        return self.together.combined(measured)
+
+    def noisy_answers(self, counts: Counts, rng: Randomness) -> tuple[NDArray[np.float64], ...]:
+        return self.answered(self.measured(counts, rng))
+
+    def fitted_to(
+        self, measured: tuple[NDArray[np.float64], ...]
+    ) -> tuple[Workload, tuple[NDArray[np.float64], ...], Sequence[float]]:
+        return self.together.tables, measured, self.together.variances
 
 
 def described(
@@ -559,7 +625,7 @@ class _QueriesMechanism(Mechanism):
 
     law: ClassVar[NoiseLaw]
     formula: ClassVar[str]
-    options = (ROWS, TOGETHER, OWN_ROWS, CONFIDENCE)
+    options: ClassVar[tuple[Option, ...]] = (ROWS, TOGETHER, OWN_ROWS, CONFIDENCE)
     uses_weights = True
     counts_apart = True
     consistency = Consistency.OWN_NOISE
@@ -595,6 +661,56 @@ class LaplaceQueries(_QueriesMechanism):
     formula = (
         r"\alpha = \min\left\{m : \Pr[|X| \le m]^k \ge 1 - \beta\right\}"
         r" \le \frac{\Delta_1}{\varepsilon} \ln\frac{k}{\beta}"
+    )
+    options = (*_QueriesMechanism.options, MEASURED)
+
+    def _plan(self, request: PlanRequest) -> Plan:
+        plan, wanted = super()._plan(request), request.options[MEASURED.name]
+        agree = request.options[TOGETHER.name]
+        is_left = wanted is None and agree is None
+        if plan.infeasible or not (wanted == LARGER or is_left):
+            return plan
+        workload = request.counts_asked
+        tables = larger_tables(workload) if len(workload.families) <= _MOST_TRIED and agree != "no" else None
+        if tables is None:
+            return plan if is_left else infeasible(request, _NO_LARGER)
+        larger = _plan_of_larger(request, tables)
+        assert plan.bound is not None
+        assert larger.bound is not None
+        widths, each_table = plan.bound.half_widths, of_each_table(request.options)
+        is_narrower = _is_narrower(larger.bound.half_widths, widths, workload.weights, each_table=each_table)
+        return larger if wanted == LARGER or is_narrower else plan
+
+
+def _plan_of_larger(request: PlanRequest, tables: Workload) -> LargerTablesPlan:
+    """The plan of noise on larger tables, those of `larger_tables`."""
+    workload = replace(request.counts_asked, families=tuple(map(unweighted, request.counts_asked.families)))
+    noise = LaplaceNoise.within(request.budget, tables.sensitivity(request.schema))
+    together = LeastSquares(
+        workload=workload, measured=tables, law=noise.law, variances=(noise.variance,) * len(tables.families)
+    )
+    parts, each_table = described_parts(tables), of_each_table(request.options)
+    formula, source = said_of(together)
+    return LargerTablesPlan(
+        **request.inputs(),
+        noise=noise,
+        together=together,
+        events=(noise.event,),
+        parameters={
+            **noise.parameters,
+            "answers": answers_in_words(together),
+            "tables with noise": f"{len(tables.families):,}, of {tables.size:,} cells together",
+            **({"synthetic rows": "fitted to these tables; no bound is proved for them"} if parts else {}),
+            **noise.beside(request.budget),
+        },
+        bound=Bound(
+            beta=request.beta,
+            half_widths=together.half_widths(beta=float(request.beta), of_each_table=each_table),
+            proof=Proof.BEFORE,
+            formula=_of_tables_formula(formula) if each_table else formula,
+            source=source,
+        ),
+        work=_work(tables.size + workload.size, parts, laws=1, together=together),
     )
 
 

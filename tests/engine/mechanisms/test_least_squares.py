@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import product
+from operator import le
 
 import numpy as np
 import pytest
@@ -292,3 +293,145 @@ def test_a_plan_stored_before_there_was_the_choice_is_read_as_it_was():
     stored = plan.to_json()
     del stored["options"]["confidence"]
     assert plan_from_json(stored).bound == plan.bound
+
+
+WIDE = (5, 2, 4, 2, 3)
+TRIPLES = [{"marginals": 3}]
+
+
+def larger(queries=TRIPLES, sizes=WIDE, **given):
+    return planned(queries, "laplace-queries", "", sizes, measured="larger", **given)
+
+
+@pytest.mark.parametrize("sizes", [SMALL, (3, 1, 4)])
+def test_answers_from_larger_tables_are_the_least_squares_solution_and_made_of_the_noise_that_is_said(sizes):
+    """By numpy's solver over the cells of the universe. One table asked for is measured, three are in some that are."""
+    measured = workload_of([{"marginal": ["c0", "c1"]}, {"marginal": ["c1", "c2"]}], sizes)
+    asked = workload_of([{"marginals": 1}, {"marginal": ["c1", "c2"]}], sizes)
+    variances = (9.0, 25.0)
+    squares = LeastSquares(workload=asked, measured=measured, law=DISCRETE_LAPLACE, variances=variances)
+    cells = [family.cells(measured.universe) for family in measured.families]
+    of_cell = np.repeat(variances, cells)
+    roots, lines, wanted = np.sqrt(of_cell), matrix_of(measured, sizes), matrix_of(asked, sizes)
+    noisy = np.random.default_rng(4).normal(50, 20, (len(lines), 1 + len(lines)))
+    noisy[:, 1:] = np.eye(len(lines))
+    solved = wanted @ np.linalg.lstsq(lines / roots[:, None], noisy / roots[:, None], rcond=None)[0]
+    found = squares.combined(np.split(noisy[:, 0], np.cumsum(cells)[:-1]))
+    np.testing.assert_allclose(np.concatenate(found), solved[:, 0], atol=1e-8)
+    ends = np.cumsum([family.cells(asked.universe) for family in asked.families])[:-1]
+    for error, onto in zip(squares.errors, np.split(solved[:, 1:], ends), strict=True):
+        kinds = np.column_stack([error.variances, error.factors])
+        said = np.repeat(kinds, np.rint(error.numbers).astype(int), axis=0)
+        said = said[said[:, 1] > 1e-12]
+        for line in np.abs(onto):
+            drawn = np.column_stack([of_cell, line])[line > 1e-12]
+            order, other = np.lexsort(drawn.round(9).T[::-1]), np.lexsort(said.round(9).T[::-1])
+            np.testing.assert_allclose(drawn[order], said[other], atol=1e-8)
+    largest = max(float((each**2 @ of_cell).max()) for each in np.split(solved[:, 1:], ends))
+    np.testing.assert_allclose([squares.most_variance(), max(squares.answer_variances)], largest, rtol=1e-9)
+
+
+@pytest.mark.parametrize("unit", [None, telling.PERSON])
+@pytest.mark.parametrize("neighbours", telling.RELATIONS)
+@pytest.mark.parametrize("outside", [{}, {"outside": "v0"}])
+def test_noise_on_larger_tables_is_made_for_what_a_unit_changes_in_all_of_them(neighbours, unit, outside):
+    """Over all rows that are there or not: a person has up to two."""
+    sizes = (2, 4, 5, 4)
+    columns = telling.categories(sizes, **outside)
+    given = {"measured": "larger", "rows_counted": "same"}
+    plan = telling.planned("laplace-queries", columns, {"marginals": 2}, neighbours, unit=unit, **given)
+    tables = plan.together.tables.marginals
+    assert len(tables) == 3
+
+    def counted(row):
+        return {(names, tuple(row[int(name[1])] for name in names)) for names in tables}
+
+    rows, gone = [counted(row) for row in product(*map(range, sizes))], set()
+    others = [gone] if neighbours == "add_remove" else rows if outside else [*rows, gone]
+    changes = [len(one ^ other) for one in rows for other in others]
+    assert plan.noise.l1_sensitivity == max(changes) * (2 if unit else 1)
+    assert plan.noise.scale == plan.noise.l1_sensitivity
+    assert [each.to_json() for each in plan.events] == [plan.noise.event.to_json()]
+
+
+@pytest.mark.parametrize("confidence", ["answers", "tables"])
+def test_answers_from_larger_tables_are_within_the_bound_as_often_as_it_says_and_a_narrower_one_is_noticed(confidence):
+    """A false alarm has a probability below 10^-6 if the bound holds."""
+    plan = larger(confidence=confidence, beta=Fraction(1, 5))
+    assert len(plan.together.tables.families) < len(plan.workload.families)
+    most = int(binom.isf(telling.FALSE_ALARM, 1000, 0.2))
+    assert failures(plan, 1000, 1.0) <= most
+    assert failures(plan, 1000, 0.7) > most
+
+
+@pytest.mark.parametrize(
+    "queries",
+    [
+        TRIPLES,
+        [{"marginals": 2}],
+        [{"marginals": 1}, {"marginal": ["c0", "c1"]}],
+        [{"marginals": 3}, {"marginals": 2}, {"marginals": 1}],
+    ],
+)
+@pytest.mark.parametrize("sizes", [WIDE, (2,) * 6, (3, 2, 9, 2), (20, 15, 10, 30)])
+@pytest.mark.parametrize("confidence", ["answers", "tables"])
+def test_left_to_the_mechanism_noise_is_on_larger_tables_where_that_makes_the_bound_narrower(
+    queries, sizes, confidence
+):
+    """These contain each table asked for, none another one, and join no columns that no question joins."""
+    decided, asked = (
+        planned(queries, "laplace-queries", "", sizes, measured=measured, confidence=confidence)
+        for measured in ("", "asked")
+    )
+    is_larger = "tables with noise" in decided.parameters
+    assert is_larger is (decided.bound.alpha < asked.bound.alpha)
+    assert is_larger or decided.bound == asked.bound
+    if confidence == "tables":
+        assert all(map(le, decided.bound.half_widths, asked.bound.half_widths))
+    assert sizes != (2,) * 6 or len(queries) == 2 or is_larger
+    if is_larger:
+        tables = [set(names) for names in decided.together.tables.marginals]
+        assert all(any(set(each) <= table for table in tables) for each in decided.workload.marginals)
+        assert not any(one < other for one in tables for other in tables)
+        assert decided.measured_tables(None) == decided.together.tables.marginals
+    assert plan_from_json(decided.to_json()) == decided
+
+
+def test_columns_that_no_question_joins_are_in_no_larger_table_and_rows_are_fitted_to_these():
+    queries = [{"marginals": 2, "columns": ["c0", "c1", "c3"]}, {"marginal": ["c2"]}, {"marginal": ["c4"]}]
+    plan = larger(queries, sizes=(2, 2, 3, 2, 4))
+    assert plan.together.tables.marginals == (("c0", "c1", "c3"), ("c2",), ("c4",))
+    table = telling.some_counts(plan.schema.universe, 4_000)
+    result = plan.run(table, rng=StreamRandomness(b"fitted"))
+    rows = table.counts.sum()
+    assert abs(result.total - rows) < 1_000
+    exact = [table.marginal(names) for names in (("c0", "c1"), ("c2",))]
+    for truth, answers in zip(exact, (result.estimates[0], result.estimates[3]), strict=True):
+        assert np.abs(truth.reshape(-1) - answers).max() < 100
+    assert result.distribution is not None
+
+
+def test_a_plan_stored_before_there_were_larger_tables_keeps_its_noise():
+    was = planned(TRIPLES, "laplace-queries", "", WIDE, measured="asked")
+    stored = planned(TRIPLES, "laplace-queries", "", WIDE).to_json()
+    del stored["options"]["measured"]
+    stored["planned"] = was.to_json()["planned"]
+    assert plan_from_json(stored) == was
+
+
+@pytest.mark.parametrize(
+    ("queries", "given"),
+    [
+        (TRIPLES, {"agree": "no"}),
+        ([*TRIPLES, {"marginals": 2, "weight": 3}], {}),
+        ([*TRIPLES, RUNNING], {}),
+        (TRIPLES, {"rows_counted": "own"}),
+        ([{"marginals": 2}], {"sizes": (20, 15, 10, 30)}),
+    ],
+)
+def test_larger_tables_are_refused_and_not_chosen_where_nothing_is_proved_of_them_or_they_are_no_better(queries, given):
+    given = {"sizes": WIDE, "agree": "", **given}
+    chosen, decided = (planned(queries, "laplace-queries", **given, measured=word) for word in ("larger", ""))
+    assert "No larger tables" in chosen.infeasible
+    assert not decided.infeasible
+    assert "tables with noise" not in decided.parameters

@@ -64,7 +64,7 @@ from releases.engine.mechanisms.pmw.session import (
     SessionUnderWay,
     Truth,
 )
-from releases.engine.mechanisms.queries import NoisyQueriesPlan, described
+from releases.engine.mechanisms.queries import ASKED, NoisyQueriesPlan, described
 from releases.engine.mechanisms.residual_queries import ResidualQueriesPlan, answer_variances, lattice_slack
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts
@@ -81,7 +81,7 @@ START = Option(
 )
 #: What a list can be answered by, and with which options: sums of its answers have a law that is known.
 _DESIGNS = {
-    "laplace-queries": {"agree": "no", "rows_counted": SAME},
+    "laplace-queries": {"agree": "no", "rows_counted": SAME, "measured": ASKED},
     "gaussian-queries": {"agree": "no", "rows_counted": SAME},
     "residual-queries": {"agree": "no"},
 }
