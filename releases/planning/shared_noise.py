@@ -105,7 +105,8 @@ def measured_together(
         inputs = SharedInputs(
             schema=part, workload=question, budget=_part_of(budget, epsilon=epsilon, delta=even), beta=beta * even
         )
-        alone, found = _alone(inputs), narrowest(inputs.plans(options_for_tables({})), inputs)
+        alone = widths_alone(inputs)
+        found = narrowest(inputs.plans(options_for_tables({})), alone)
         if found is None or _worst(found, alone) > 1:
             continue
         if any(width < least for width, (least, _) in zip(_widths(found), alone, strict=True)):
@@ -113,14 +114,17 @@ def measured_together(
     return parts
 
 
-def narrowest(plans: Iterable[Plan], inputs: SharedInputs) -> Plan | None:
-    """The plan that is best for the table that gains the least by it; None where none is proved before the release."""
-    alone = _alone(inputs)
+def narrowest(plans: Iterable[Plan], alone: Sequence[tuple[float, Population]]) -> Plan | None:
+    """The plan that is best for the table that gains the least by it; None where none is proved before the release.
+
+    Args:
+        alone: as `widths_alone` has it.
+    """
     proved = [each for each in plans if _is_proved(each) and _worst(each, alone) < inf]
     return min(proved, key=lambda each: _worst(each, alone), default=None)
 
 
-def _alone(inputs: SharedInputs) -> list[tuple[float, Population]]:
+def widths_alone(inputs: SharedInputs) -> list[tuple[float, Population]]:
     """Of each table the narrowest interval that a release of its own proves, and what it counts."""
     found = []
     for family in inputs.workload.families:

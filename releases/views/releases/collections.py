@@ -31,7 +31,14 @@ from releases.planning import comparison, recommendation
 from releases.planning.epsilon_meaning import epsilon_meaning
 from releases.planning.error_ratio import PlanPart, shares_for_ratio
 from releases.planning.row_methods import options_for_rows
-from releases.planning.shared_noise import SharedInputs, is_shared, measured_together, narrowest, options_for_tables
+from releases.planning.shared_noise import (
+    SharedInputs,
+    is_shared,
+    measured_together,
+    narrowest,
+    options_for_tables,
+    widths_alone,
+)
 from releases.planning.usefulness import guessed_rows
 from releases.presentation.releases.collection_check import PartPlanned, collection_check
 from releases.presentation.releases.collection_page import collection_page, has_report
@@ -173,7 +180,7 @@ def _for_each_table(release: Release, plans: Sequence[Plan]) -> str:
     schema, workload, budget, beta = services.release_inputs.inputs_of(release)
     assert isinstance(workload, Workload)
     inputs = SharedInputs(schema=schema, workload=workload, budget=budget, beta=beta)
-    found = narrowest(plans, inputs)
+    found = narrowest(plans, widths_alone(inputs))
     return "" if found is None else found.mechanism
 
 
