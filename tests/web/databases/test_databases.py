@@ -18,6 +18,7 @@ from releases.services.connections import Unavailable
 from releases.services.release_inputs import Refusal
 from tests.web.conftest import COLUMNS
 from tests.web.databases.conftest import OTHERWISE, PASSWORD, PATIENTS, counted
+from tests.web.pages import words
 from tests.web.steps import ask_for, protect
 
 pytestmark = pytest.mark.postgres
@@ -73,6 +74,7 @@ def test_a_table_is_chosen_declared_released_and_nothing_of_it_is_copied(as_, al
     offered = [value for value, _ in page.context["form"].fields["table"].choices]
     # Neither what the role may not read, nor a name that an address cannot hold.
     assert offered == ["", "ward.patients", "ward.stays", "ward.trap"]
+    assert "one privacy budget. How many rows there are is never public" in words(page)
     client.post(reverse("database_table", args=["clinic"]), {"table": "ward.patients", "title": "Patients"})
     dataset = Dataset.objects.get()
     assert dataset.columns == ["person", "age", "sex", "note"]
