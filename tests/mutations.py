@@ -677,17 +677,21 @@ counts-of-mariadb-are-of-several-moments in releases/engine/tables/servers/mysql
   +"START TRANSACTION READ ONLY"
   tests/web/databases/test_mariadb.py::test_a_session_sees_one_moment_and_cannot_write
 mariadb-compares-texts-as-a-column-was-declared in releases/engine/tables/servers/mysql.py
-  -        return exp.Collate(this=super().as_text(column), expression=exp.var(self.collation))
-  +        return super().as_text(column)
+  -    collation = "utf8mb4_nopad_bin"
+  +    collation = "utf8mb4_general_ci"
   tests/engine/tables/test_contract.py::test_dirty_tables_count_as_the_reference_says[mariadb]
 mariadb-tells-persons-apart-by-the-first-bytes-of-their-ids in releases/engine/tables/servers/mysql.py
   -        return self.sha256(text)
   +        return text
   tests/engine/tables/test_equal_texts.py::test_long_texts_that_begin_alike_are_others_and_their_rows_stay_together[mariadb]
-mariadb-matches-before-a-line-end in releases/engine/tables/servers/mysql.py
+mysql-compares-texts-as-a-column-was-declared in releases/engine/tables/servers/mysql.py
+  -        return exp.Collate(this=super().as_text(column), expression=exp.var(self.collation))
+  +        return super().as_text(column)
+  tests/engine/tables/test_golden.py::test_a_dialect_writes_the_statements_that_were_read[mysql]
+mysql-matches-before-a-line-end in releases/engine/tables/servers/mysql.py
   -exp.Literal.string(f"{pattern.removesuffix('$')}\\z")
   +exp.Literal.string(pattern)
-  tests/engine/tables/test_contract.py::test_dirty_tables_count_as_the_reference_says[mariadb]
+  tests/engine/tables/test_golden.py::test_a_dialect_writes_the_statements_that_were_read[mysql]
 a-kind-of-databases-leaves-a-part-out in releases/engine/tables/places.py
   -            if getattr(self, each.name) in (None, ""):
   +            if getattr(self, each.name) == "none":
@@ -874,9 +878,10 @@ progress-by-what-the-file-holds in releases/engine/tables/files/encoding.py
   -                report.within(CHECK, min(read / size, 1.0))
   +                report.within(CHECK, min(chunk.count(b"\n") / 1_000_000, 1.0))
   tests/web/datasets/test_reading_uploads.py::test_progress_is_the_same_for_files_of_one_size_whatever_they_hold
-a-character-that-ends-in-a-plain-piece in releases/engine/tables/files/encoding.py
-  -            if begun or not chunk.isascii():
-  +            if not chunk.isascii():
+a-line-of-another-encoding-by-the-number-of-its-row in releases/engine/tables/files/delimited.py
+  -        check_bytes(header.source, header.facts)
+  -        rule =
+  +        rule =
   tests/engine/tables/files/test_ingest.py::test_a_character_that_is_cut_off_is_found_in_its_line_wherever_the_file_is_cut_to_be_read
 a-hash-that-begins-as-the-last-one-ended in releases/engine/tables/files/md5.py
   -                        state[place, lane] = _START[place]

@@ -29,6 +29,7 @@ from releases.engine.tables.servers.spark import with_checked
 from releases.engine.workload.queries import all_marginals
 from releases.management import scale
 from releases.management.processes import free_address
+from releases.worker import runner
 
 #: Rows, columns, and values of each column; of the triples, the survey's pairs, the file taken in and the large one.
 TRIPLES, PAIRS, TAKEN_IN, LARGE = (1_000_000, 8), (170_000, 35), (10_000_000, 8), (100_000_000, 8)
@@ -56,6 +57,8 @@ def tables(server: str) -> Iterator[BenchTable]:
     Args:
         server: the URL of a PostgreSQL database from which others may be made.
     """
+    # As a worker does before it takes anything.
+    runner.warm(compiled=True)
     with TemporaryDirectory() as folder:
         yield BenchTable(
             title="Reading tables",

@@ -45,8 +45,8 @@ def list_connections(request: HttpRequest) -> Any:
 def register_connection(request: HttpRequest, asked: ConnectionIn) -> Any:
     """Register a database, as `postgresql://ROLE@HOST/DATABASE`, or with `mariadb` or `mysql` in its place, a Spark
     server, as `sc://HOST:PORT?use_ssl=true`, a folder of Parquet files, as `file:///FOLDER`, or storage, as
-    `s3://KEY@BUCKET/PREFIX?endpoint=https://HOST`. The address holds no password. Spark cannot be asked what this site
-    may do there: with `reads_only` you confirm that it can only read. For administrators."""
+    `s3://KEY@BUCKET/PREFIX?endpoint=https://HOST`. The address holds no password. Spark and storage cannot
+    be asked what this site may do there: with `reads_only` you confirm that it can only read. For administrators."""
     made = services.connections.register_connection(**asked.dict(), by=signed_in(request))
     return Status(201, _connection(made))
 

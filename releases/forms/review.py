@@ -174,7 +174,7 @@ class ConnectionForm(forms.Form):
     reads_only = forms.BooleanField(
         label="I have seen to it that this site can only read there",
         required=False,
-        help_text="Needed for Spark, which cannot be asked. It is kept in the audit log under your name.",
+        help_text="Needed for Spark and storage, which cannot be asked. It is kept in the audit log under your name.",
     )
 
     def clean(self) -> dict[str, Any]:

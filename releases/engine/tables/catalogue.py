@@ -15,7 +15,7 @@ from pathlib import Path
 
 from releases.engine.tables import storage
 from releases.engine.tables.connection import Limits, connect, refuse_unless_confined
-from releases.engine.tables.databases import MOST_TABLES, CatalogueColumn, Database
+from releases.engine.tables.databases import MOST_TABLES, NOT_SAID, CatalogueColumn, Database
 from releases.engine.tables.facts import UnreadableTable
 from releases.engine.tables.places import FOLDER, STORAGE
 from releases.engine.tables.registry import kind_of
@@ -55,7 +55,7 @@ def tables(url: str) -> ReadableTables:
         return ReadableTables(names=_files(Path(url.removeprefix("file://"))), faults=())
     if kind is STORAGE:
         # What a key may do beside reading, storage cannot be asked without trying it.
-        return ReadableTables(names=tuple(storage.names(url)[:MOST_TABLES]), faults=())
+        return ReadableTables(names=tuple(storage.names(url)[:MOST_TABLES]), faults=(NOT_SAID,))
     assert isinstance(kind, Database)
     with refused_in_words(kind), kind.asked(url) as asked:
         return ReadableTables(

@@ -13,11 +13,12 @@ from releases import checks, services
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.errors import InvalidInput
-from releases.models import Dataset, Ending, EntryKind, LedgerEntry, ReleaseState
+from releases.models import Dataset, Ending, EntryKind, LedgerEntry, ReleaseState, Session
 from releases.services.connections import Unavailable
 from releases.services.release_inputs import Refusal
 from tests.web.conftest import COLUMNS
 from tests.web.databases.conftest import OTHERWISE, PASSWORD, PATIENTS, counted
+from tests.web.pages import words
 from tests.web.steps import ask_for, protect
 
 pytestmark = pytest.mark.postgres
@@ -73,6 +74,7 @@ def test_a_table_is_chosen_declared_released_and_nothing_of_it_is_copied(as_, al
     offered = [value for value, _ in page.context["form"].fields["table"].choices]
     # Neither what the role may not read, nor a name that an address cannot hold.
     assert offered == ["", "ward.patients", "ward.stays", "ward.trap"]
+    assert "one privacy budget. How many rows there are is never public" in words(page)
     client.post(reverse("database_table", args=["clinic"]), {"table": "ward.patients", "title": "Patients"})
     dataset = Dataset.objects.get()
     assert dataset.columns == ["person", "age", "sex", "note"]
@@ -94,6 +96,28 @@ def test_one_budget_spans_what_the_table_holds_at_different_times(clinic, declar
     assert [males(each) for each in (before, after)] == [MALES, MALES + 7]
     spent = LedgerEntry.objects.filter(budget=dataset.budget, kind=EntryKind.CHARGE)
     assert sorted(spent.values_list("release", flat=True)) == sorted([before.pk, after.pk])
+
+
+def test_a_live_session_counts_the_rows_that_are_there_at_each_question_and_charges_once(
+    clinic, declared, alice, monkeypatch
+):
+    dataset, found, count = declared(), [], services.reading.count
+    monkeypatch.setattr(services.reading, "count", lambda *given: found.append(count(*given)) or found[-1])
+    options = {"population": 200, "questions": 10}
+    release = services.sessions.draft_session(
+        dataset=dataset, by=alice, title="Ask away", epsilon="45", options=options, way="pmw-online"
+    )
+    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=release.pk)
+    session = Session.objects.get(pk=release.pk)
+    services.sessions.ask_session(session=session, query={"sex": ["male"]}, by=alice)
+    clinic.run("INSERT INTO ward.patients SELECT 'new', 30, 'female', '' FROM generate_series(1, 7)")
+    services.sessions.ask_session(session=session, query={"sex": ["female"]}, by=alice)
+    assert found == [MALES, len(PATIENTS) - MALES + 7]
+    clinic.run("ALTER TABLE ward.patients RENAME TO elsewhere")
+    with pytest.raises(Refusal, match="Nothing was answered and nothing is used up"):
+        services.sessions.ask_session(session=session, query={"age": {"to": 35}}, by=alice)
+    assert (entries(EntryKind.CHARGE), session.answers.count()) == (1, 2)
 
 
 def test_the_rows_of_a_person_are_bounded_in_the_database(clinic, declared, release_of):

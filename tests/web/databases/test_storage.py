@@ -117,7 +117,7 @@ def bucket(served, settings, monkeypatch):
     served.denies, served.before = False, None
     served.put(**STAYS)
     served.asked.clear()
-    settings.CONNECTIONS = {"store": served.address}
+    settings.CONNECTIONS, settings.CONNECTIONS_READ_ONLY = {"store": served.address}, ["store"]
     monkeypatch.setenv("CONNECTION_STORE_PASSWORD", SECRET)
     yield served
     served.denies, served.before = False, None
@@ -154,7 +154,10 @@ def test_an_administrator_registers_storage_and_a_curator_releases_from_it(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ambient")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "ambient")
     sent = {"name": "store", "address": bucket.address}
-    assert as_(sofia).post(reverse("connections"), sent).status_code == 302
+    refused = as_(sofia).post(reverse("connections"), sent)
+    assert (refused.status_code, RegisteredConnection.objects.count()) == (400, 0)
+    assert "cannot be asked what this site may do there" in body(refused)
+    assert as_(sofia).post(reverse("connections"), sent | {"reads_only": "on"}).status_code == 302
     assert RegisteredConnection.objects.get().address == bucket.address
     page = reverse("database_table", args=["store"])
     as_(alice).post(page, {"table": "stays.parquet", "title": "Stays"})

@@ -35,6 +35,7 @@ class RowOfNames:
     """What the start of a text file says.
 
     Attributes:
+        source: the file.
         columns: the name of each, or a space and its number from 1 where it has none: names have no space there.
         names: those of the table.
         facts: with the separator.
@@ -42,6 +43,7 @@ class RowOfNames:
         bytes_above: how many bytes these are, with the byte order mark; 0 for no line.
     """
 
+    source: Path
     columns: tuple[str, ...]
     names: frozenset[str]
     facts: FileFacts
@@ -103,6 +105,7 @@ def row_of_names(source: Path, facts: FileFacts) -> RowOfNames:
     mark = len(codecs.BOM_UTF8) if begun.startswith(codecs.BOM_UTF8) else 0
     skipped = "".join(islice(io.StringIO(start, newline=""), lines))
     return RowOfNames(
+        source=source,
         columns=tuple(named.get(place, f" {place + 1}") for place in range(len(first))),
         names=frozenset(names),
         facts=replace(facts, separator=best),
@@ -149,7 +152,7 @@ def store_text(
         the facts with the separator, the names of the columns, and how many rows there are.
     """
     refuse_above(limits, unfolded=source.stat().st_size)
-    check_bytes(source, facts, report=report)
+    check_bytes(source, facts, decoded=LONGEST_START, report=report)
     header = row_of_names(source, facts)
     facts = header.facts.with_habits()
     if header.bytes_above:
@@ -199,12 +202,14 @@ def _irregular(connection: duckdb.DuckDBPyConnection, header: RowOfNames) -> Ite
     except (duckdb.IOException, duckdb.OutOfMemoryException):
         raise  # no fault of the file
     except duckdb.Error:
+        check_bytes(header.source, header.facts)
         # DuckDB's own text quotes rows; what is left after the checks above is mixed line endings and giant lines.
         raise UnreadableTable(
             "The file is not regular delimited text. Write it with one kind of line ending and every quoted "
             "value closed."
         ) from None
     if rejected is not None:
+        check_bytes(header.source, header.facts)
         rule = _REJECTIONS.get(rejected[1], "Line {line} cannot be read.")
         has = "names" if len(header.names) == len(header.columns) else "has"
         named = (
@@ -217,6 +222,5 @@ _REJECTIONS = {
     "MISSING COLUMNS": "Line {line} has fewer values than {header}.",
     "TOO MANY COLUMNS": "Line {line} has more values than {header}.",
     "UNQUOTED VALUE": "Line {line} has a quoted value that does not end properly.",
-    "INVALID ENCODING": "Line {line} is not UTF-8 text. Choose the encoding of the file, or save it as UTF-8.",
     "LINE SIZE OVER MAXIMUM": "Line {line} is longer than 16 MB.",
 }

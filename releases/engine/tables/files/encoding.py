@@ -56,8 +56,21 @@ def _not_in(facts: FileFacts, line: int) -> UnreadableTable:
     )
 
 
-def check_bytes(source: Path, facts: FileFacts, *, most: int | None = None, report: FileProgress | None = None) -> None:
-    """Refuse NUL bytes and anything that is not UTF-8, naming the line; in the first `most` bytes only, if given."""
+def check_bytes(
+    source: Path,
+    facts: FileFacts,
+    *,
+    most: int | None = None,
+    decoded: int | None = None,
+    report: FileProgress | None = None,
+) -> None:
+    """Refuse NUL bytes and anything that is not UTF-8, naming the line.
+
+    Args:
+        most: only so many bytes are looked at, if given.
+        decoded: only so many are looked at for anything but NUL bytes, if given: DuckDB refuses other text too, without
+            a right line.
+    """
     decoder, read, size = codecs.getincrementaldecoder("utf-8")(), 0, source.stat().st_size
     with source.open("rb") as file:
         while (most is None or read < most) and (chunk := file.read(_CHUNK)):
@@ -67,17 +80,14 @@ def check_bytes(source: Path, facts: FileFacts, *, most: int | None = None, repo
                     f"Line {_line_at(source, read + nul)} holds a NUL byte. The file is not plain text."
                 )
             begun = decoder.getstate()[0]
-            # Most text is plain, which is seen many times faster than it is decoded.
-            if begun or not chunk.isascii():
+            if decoded is None or read < decoded:
                 try:
-                    decoder.decode(chunk)
+                    decoder.decode(chunk, final=read + len(chunk) == size)
                 except UnicodeDecodeError as error:
                     raise _not_in(facts, _line_at(source, read - len(begun) + error.start)) from None
             read += len(chunk)
             if report is not None:
                 report.within(CHECK, min(read / size, 1.0))
-    if read == size and decoder.getstate()[0]:
-        raise _not_in(facts, _line_at(source, size))
 
 
 def _line_at(source: Path, byte: int) -> int:

@@ -40,7 +40,8 @@ def add_hashes(offsets: Any, data: Any, sums: Any) -> None:
     texts = len(offsets) - 1
     words = np.zeros((16, _LANES), np.uint32)
     state, before = np.zeros((4, _LANES), np.uint32), np.zeros((4, _LANES), np.uint32)
-    block = np.zeros(_BLOCK, np.uint8)
+    blocks = np.zeros((_LANES, _BLOCK), np.uint8)
+    whole = blocks.view(np.uint32)
     text, done = np.arange(_LANES), np.zeros(_LANES, np.int64)
     for lane in range(_LANES):
         for place in range(4):
@@ -50,10 +51,14 @@ def add_hashes(offsets: Any, data: Any, sums: Any) -> None:
         for lane in range(_LANES):
             if text[lane] < texts:
                 begin, end = offsets[text[lane]], offsets[text[lane] + 1]
-                _fill(words, lane, block, data, begin + done[lane], end)
+                _fill(blocks[lane], data, begin + done[lane], end)
                 if end - begin - done[lane] < _ROOM:
-                    words[14, lane] = np.uint32((8 * (end - begin)) & 0xFFFFFFFF)
-                    words[15, lane] = np.uint32((8 * (end - begin)) >> 32)
+                    whole[lane, 14] = np.uint32((8 * (end - begin)) & 0xFFFFFFFF)
+                    whole[lane, 15] = np.uint32((8 * (end - begin)) >> 32)
+        # Read once all are filled: a word waits for the bytes that it is made of.
+        for place in range(16):
+            for lane in range(_LANES):
+                words[place, lane] = whole[lane, place]
         for place in range(4):
             for lane in range(_LANES):
                 before[place, lane] = state[place, lane]
@@ -75,8 +80,8 @@ def add_hashes(offsets: Any, data: Any, sums: Any) -> None:
 
 
 @jit
-def _fill(words: Any, lane: int, block: Any, data: Any, begin: int, end: int) -> None:
-    """The next block of a text, with the mark behind its end and zeros behind that, as words of a lane."""
+def _fill(block: Any, data: Any, begin: int, end: int) -> None:
+    """The next block of a text, with the mark behind its end and zeros behind that."""
     left = min(max(end - begin, 0), _BLOCK)
     for place in range(left):
         block[place] = data[begin + place]
@@ -84,9 +89,6 @@ def _fill(words: Any, lane: int, block: Any, data: Any, begin: int, end: int) ->
         block[place] = 0
     if begin <= end < begin + _BLOCK:
         block[left] = 0x80
-    whole = block.view(np.uint32)
-    for place in range(16):
-        words[place, lane] = whole[place]
 
 
 @jit
