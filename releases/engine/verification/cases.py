@@ -292,14 +292,17 @@ _EVER = {
 #: The way of a release that has tables of rows and tables of persons.
 BOTH = "rows and persons"
 #: The mechanisms that have it, by name: the budget and the share of the runs.
-_ASKED_BOTH = {"laplace-queries": (PURE, HALF), "gaussian-queries": (APPROXIMATE, TWENTIETH)}
+_ASKED_BOTH: dict[str, tuple[PrivacyBudget, Fraction]] = {
+    "laplace-queries": (PURE, HALF),
+    "gaussian-queries": (APPROXIMATE, TWENTIETH),
+}
 
 
 def _of_both(budget: PrivacyBudget, *, share: Fraction, most_rows: int) -> Case:
     """A table of rows and one of persons. The person that is not the same in both has as many rows as may be, and so
     moves both tables as far as they move together. The value of a person is in the first of its rows alone."""
 
-    def person(town: int) -> Table:
+    def person(town: int) -> list[tuple[int, ...]]:
         return [(town, town), *[(town, NO_PERSON)] * (most_rows - 1)]
 
     others = [*person(0) * 20, *person(1) * 20]
