@@ -2,8 +2,12 @@
 
 import re
 from fractions import Fraction
+from io import BytesIO
+from zipfile import ZipFile
 
 import pytest
+from django.urls import reverse
+from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +15,7 @@ from releases import services
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.attribute import MISSING, Attribute
 from releases.engine.errors import InvalidInput
-from releases.models import AuditAction, AuditEvent, LedgerEntry
+from releases.models import AuditAction, AuditEvent, LedgerEntry, Release
 from releases.planning import column_checks as planning
 from releases.planning.comparison import at_epsilon
 from releases.presentation.releases.column_check import column_check
@@ -103,6 +107,30 @@ def test_a_result_says_to_its_own_people_what_the_check_found_and_to_nobody_else
     assert own.check_address == link("release_detail", check)
     assert own.doubts_columns
     assert (others.found, others.check_address) == ((), "")
+
+
+def test_the_readme_has_what_a_public_check_found_and_of_another_one_where_it_is(checked, make_draft, alice, as_):
+    dataset, check = checked(MISREAD)
+    draft = make_draft(dataset, AGE, SEX)
+    submit(draft, alice, reason="As a test.")
+    execute(draft)
+
+    def readme():
+        archive = as_(alice).get(reverse("download", args=[draft.pk, "release.zip"]))
+        with ZipFile(BytesIO(b"".join(archive.streaming_content))) as files:
+            (name,) = (each for each in files.namelist() if each.endswith("README.txt"))
+            return " ".join(files.read(name).decode().split())
+
+    where = f"http://testserver{link('release_detail', check)}"
+    assert f"A check of the columns, made before, says more to those who may read it: {where}" in readme()
+    assert "age leaves out" not in readme()
+    services.releases.make_public(release=check, by=alice)
+    assert re.search(
+        f"By the check of the columns \\({where}\\): age leaves out [0-9]+% to 100% of the rows.", readme()
+    )
+    # What is bought later is of no release that was there before.
+    Release.objects.filter(pk=check.pk).update(published_at=timezone.now())
+    assert "check of the columns" not in readme()
 
 
 def test_a_column_that_is_declared_again_is_no_longer_held_to_be_misread(checked, make_draft, carry_out):
