@@ -201,7 +201,7 @@ def test_one_release_answers_tables_of_rows_and_of_persons_and_says_which_is_whi
     of_which = "Counts by visits, in emergency are of persons, the others of rows."
     assert receipt["bound"]["sentence"].endswith(f"all at once. {of_which}")
     assert of_which in confirmed
-    assert of_which in said["README.md"]
+    assert of_which in said["README.txt"]
     assert client.get(reverse("receipt", args=[release.pk])).status_code == 200
 
 
