@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from math import ceil, floor
 
-from releases.engine.domain.attribute import Attribute
+from releases.engine.domain.attribute import UNREADABLE, Attribute
 from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
 from releases.engine.workload.parsing import read_answered
@@ -43,9 +43,22 @@ class CheckedColumn:
         return _share(_sum(dropped, 0), _sum(kept, 1)), _share(_sum(dropped, 1), _sum(kept, 0))
 
     @property
-    def is_misread(self) -> bool:
+    def unreadable(self) -> tuple[float, float]:
+        """The share of the rows whose value cannot be read as declared, whatever becomes of them."""
+        unread = [ends for state, ends in self.states.items() if state == UNREADABLE]
+        others = [ends for state, ends in self.states.items() if state != UNREADABLE]
+        return _share(_sum(unread, 0), _sum(others, 1)), _share(_sum(unread, 1), _sum(others, 0))
+
+    @property
+    def is_left_out(self) -> bool:
         """Whether more than half of the rows are certainly left out."""
         return self.left_out[0] > 0.5
+
+    @property
+    def is_misread(self) -> bool:
+        """Whether that is so, or more than half certainly cannot be read: where these have a bin, it is in no count of
+        anything that was asked."""
+        return self.is_left_out or self.unreadable[0] > 0.5
 
 
 def checks_had(budget: Budget) -> int:
@@ -80,16 +93,31 @@ def checked_columns(check: Release, universe: Universe) -> tuple[CheckedColumn, 
     return tuple(checked)
 
 
-def misread_columns(release: Release, universe: Universe) -> list[str]:
-    """The columns of a release that certainly leave out more than half of the rows, by the latest check."""
+def misread_in_words(checked: Sequence[CheckedColumn]) -> str:
+    """Which columns are certainly misread, in a sentence for each reason; empty where none is."""
+    left_out = [each.declared.name for each in checked if each.is_left_out]
+    unread = [each.declared.name for each in checked if each.is_misread and not each.is_left_out]
+    leave = "leaves" if len(left_out) == 1 else "leave"
+    said = [f"{', '.join(left_out)} {leave} out more than half of the rows."] if left_out else []
+    said += [f"{', '.join(unread)} cannot be read as declared in more than half of the rows."] if unread else []
+    return " ".join(said)
+
+
+def misread_columns(release: Release, universe: Universe) -> str:
+    """The columns of a release that are certainly misread, by the latest check, in words."""
     check = latest_check(release.dataset) if release.kind.counts_by_rules else None
-    return [] if check is None else [each.declared.name for each in checked_columns(check, universe) if each.is_misread]
+    return "" if check is None else misread_in_words(checked_columns(check, universe))
 
 
 def left_out_in_words(checked: Sequence[CheckedColumn], universe: Universe) -> list[str]:
     """Which share of the rows each column leaves out, the columns in the order given, in sentences."""
     shown = [each for each in checked if each.left_out[0] > 0][:_MOST_SHOWN]
     sentences = [f"{each.declared.name} leaves out {_between(*each.left_out)} of the rows." for each in shown]
+    sentences += [
+        f"{each.declared.name} cannot be read as declared in {_between(*each.unreadable)} of the rows."
+        for each in checked
+        if each.unreadable[0] > 0 and not each.declared.drops(UNREADABLE)
+    ][:_MOST_SHOWN]
     if others := checked[len(shown) :]:
         each_of = "Each other column" if shown else "Each column"
         sentences.append(f"{each_of} leaves out at most {ceil(100 * max(each.left_out[1] for each in others))}%.")

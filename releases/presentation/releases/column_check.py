@@ -9,7 +9,7 @@ from django.urls import reverse
 from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
 from releases.models import Release
-from releases.publication.column_checks import latest_check, left_out_in_words, worst_first
+from releases.publication.column_checks import latest_check, left_out_in_words, misread_in_words, worst_first
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -19,8 +19,8 @@ class ColumnCheck:
     Attributes:
         release: the check; None where the table never had one.
         found: what it found of the plan's columns, the worst first.
-        misread: the columns that certainly leave out more than half of the rows, in one sentence; empty where none
-            does.
+        misread: the columns of which certainly more than half of the rows are left out, or cannot be read as declared,
+            in sentences; empty where there is none.
     """
 
     release: Release | None
@@ -71,10 +71,6 @@ def own_findings(check: Release) -> ColumnCheck:
 
 def _findings(check: Release, universe: Universe) -> ColumnCheck:
     checked = worst_first(check, universe)
-    misread = [each.declared.name for each in checked if each.is_misread]
-    leave = "leaves" if len(misread) == 1 else "leave"
     return ColumnCheck(
-        release=check,
-        found=tuple(left_out_in_words(checked, universe)),
-        misread=f"{', '.join(misread)} {leave} out more than half of the rows." if misread else "",
+        release=check, found=tuple(left_out_in_words(checked, universe)), misread=misread_in_words(checked)
     )
