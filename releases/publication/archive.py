@@ -2,7 +2,8 @@
 the dictionary, and a text with the sentence on accuracy, the cost, the protection and how to cite it.
 
 The same release at the same address gives the same archive: nothing in it knows when it was asked for. What an attack
-found out (`attacked_release.py`) is in it from when one was tried, and the report says it from then on.
+found out (`attacked_release.py`) is in it from when one was tried, and the report says it from then on. What an earlier
+check of the columns found is in it while that check is public.
 """
 
 from __future__ import annotations
