@@ -2,7 +2,8 @@
 the dictionary, and a text with the sentence on accuracy, the cost, the protection and how to cite it.
 
 The same release at the same address gives the same archive: nothing in it knows when it was asked for. What an attack
-found out (`attacked_release.py`) is in it from when one was tried, and the report says it from then on.
+found out (`attacked_release.py`) is in it from when one was tried, and the report says it from then on. What an earlier
+check of the columns found is in it while that check is public.
 """
 
 from __future__ import annotations
@@ -40,22 +41,30 @@ def dictionary_of(folder: Path, result: Mapping[str, Any]) -> str:
     return dictionary_csv(result["receipt"], answers=answers, notes=notes_of(result))
 
 
-def readme_of(folder: Path, result: Mapping[str, Any], names: Iterable[str], *, address: str) -> str:
-    """The text that goes with some files of a release, which all lie in a folder."""
+def readme_of(
+    folder: Path, result: Mapping[str, Any], names: Iterable[str], *, address: str, check: Iterable[str] = ()
+) -> str:
+    """The text that goes with some files of a release, which all lie in a folder.
+
+    Args:
+        check: what a check of the columns says of the rows that are left out, in sentences.
+    """
     digest = files.sha256_of(folder / files.RECEIPT)
     receipt, named = result["receipt"], sorted([*names, DICTIONARY])
     attack = attack_in_words(receipt, folder) if DISCLOSURE_TEST in named else ()
-    return readme_text(receipt, named, digest=digest, address=address, table=table_of(result), attack=attack)
+    return readme_text(
+        receipt, named, digest=digest, address=address, table=table_of(result), attack=attack, check=check
+    )
 
 
-def archive_of(folder: Path, result: Mapping[str, Any], *, address: str) -> Iterator[bytes]:
+def archive_of(folder: Path, result: Mapping[str, Any], *, address: str, check: Iterable[str] = ()) -> Iterator[bytes]:
     """The archive, piece by piece; a release may have many more rows than memory holds."""
     receipt = result["receipt"]
     day, top = date.fromisoformat(receipt["date"]), name_of(receipt["title"], receipt["release"])
     pieces = _Pieces()
     stored = sorted([*result["files"], *([DISCLOSURE_TEST] if (folder / DISCLOSURE_TEST).is_file() else [])])
     texts = {
-        README: readme_of(folder, result, stored, address=address),
+        README: readme_of(folder, result, stored, address=address, check=check),
         DICTIONARY: dictionary_of(folder, result),
     }
     with ZipFile(pieces, "w") as archive:

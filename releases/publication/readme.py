@@ -102,6 +102,7 @@ def readme_text(
     address: str,
     table: str = "",
     attack: Iterable[str] = (),
+    check: Iterable[str] = (),
 ) -> str:
     """The text that goes with the files.
 
@@ -111,6 +112,7 @@ def readme_text(
         address: of the release's page.
         table: what the table is, as the curator had put it when the release was made.
         attack: what was found out on invented tables, in sentences.
+        check: what a check of the columns says of the rows that are left out, in sentences.
     """
     bound, beside, counted = receipt["bound"], synthetic_beside(receipt), counted_by(receipt)
     of_answers = "It speaks of the answers, not of the synthetic rows. " if receipt["synthetic_rows"] else ""
@@ -123,7 +125,7 @@ def readme_text(
             " are.",
             f"Its page names every certificate of its measured quality, also those made later: {address}",
         ],
-        counted.many.capitalize(): [counted_in_words(receipt)],
+        counted.many.capitalize(): [counted_in_words(receipt), *check],
         **({"Synthetic rows": said} if (said := [*filter(None, (limit_in_words(receipt), beside))]) else {}),
         **({"Intervals from replicates": [*intervals]} if (intervals := replicates_in_words(receipt)) else {}),
         **({"What an attack finds out": said} if (said := [*attack]) else {}),

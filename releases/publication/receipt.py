@@ -25,7 +25,7 @@ from releases.engine.domain.counted import Counted
 from releases.engine.domain.levels import levels_in_words
 from releases.engine.domain.privacy import NeighbouringRelation, decimal_text
 from releases.engine.domain.schema import Schema
-from releases.engine.domain.universe import Universe
+from releases.engine.domain.universe import MAX_NAMED, Universe
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import ROWS_OF_TABLES, Plan, budget_to_json, mechanism
 from releases.engine.run import ReleaseOutput as MadeRelease
@@ -260,8 +260,17 @@ def accuracy_sentence(plan: Plan, bound: Bound) -> str:
     closer = "".join(f", those of importance {weight:,} within {rows_text(width, counted)}" for weight, width in told)
     return (
         f"With probability {confidence}, every one of the {answers:,} counts is within "
-        f"{rows_text(bound.alpha, counted)} of the truth{closer}, all at once."
+        f"{rows_text(bound.alpha, counted)} of the truth{closer}, all at once.{_counted_by_which(plan.schema.universe)}"
     )
+
+
+def _counted_by_which(universe: Universe) -> str:
+    """Which answers are about persons, and which about rows, where there are both."""
+    if not universe.counts_apart:
+        return ""
+    names = universe.populations[1].names
+    named = ", ".join(names[:MAX_NAMED]) + ", ..." * (len(names) > MAX_NAMED)
+    return f" Counts by {named} are of persons, the others of rows."
 
 
 def counted_in_words(receipt: Mapping[str, Any]) -> str:

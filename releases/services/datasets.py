@@ -35,6 +35,7 @@ from releases.models import (
 from releases.models.role_rules import check_may_upload
 from releases.notifications import messages
 from releases.publication.spreadsheets import begins_a_formula
+from releases.schema import file_codebook
 from releases.services import reading
 from releases.services.lost_budgets import refuse_while_lost
 from releases.storage.private_files import private_folder
@@ -192,6 +193,7 @@ def declare_universe(
         raise InvalidInput(error.field, error.value, rule) from None
     check_declared(universe.impossible, universe.attributes)
     universe.check_columns(dataset.columns)
+    file_codebook.check_can_all_be_met(dataset, universe)
     if universe.is_of_states:
         raise InvalidInput("columns", "state_of", "is no declaration; a workload asks for the states of columns")
     for position, name in enumerate(universe.names):

@@ -35,6 +35,7 @@ from releases.models import (
     ReleaseState,
 )
 from releases.questions.kinds.largest_error import certified_parts
+from releases.schema import file_codebook
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -67,6 +68,8 @@ def inputs_of(release: Release) -> tuple[Schema, Question, PrivacyBudget, Fracti
     else:
         declared = declared_schema(release.dataset)
         schema, question = of_columns_asked(declared, read_question(release.workload, declared.universe))
+        # Of a table that was declared before this was looked at.
+        file_codebook.check_can_all_be_met(release.dataset, schema.universe)
     return (
         schema,
         question,

@@ -273,10 +273,10 @@ def submit_release(
         # Before the transaction, for it can take long, and others wait for the lock.
         release.refresh_from_db()
         plan = plan_of(release=release)
-    if not reason.strip() and (names := misread_columns(release, plan.schema.universe)):
+    if not reason.strip() and (misread := misread_columns(release, plan.schema.universe)):
         raise Refusal(
-            f"The check of the columns found that {', '.join(names)} leaves out more than half of the rows. Correct "
-            f"the columns, or say with the reason why it is right. Nothing was charged."
+            f"By the check of the columns, {misread} Correct the columns, or say with the reason why it is right. "
+            "Nothing was charged."
         )
     try:
         connections.refuse_changed(release.dataset)

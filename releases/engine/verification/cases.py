@@ -1,7 +1,7 @@
 """For every mechanism two small questions, each with neighbouring tables on which it spends nearly all that it claims.
 
-A mechanism can go several ways: by its default options, and by each other word of an option that offers words. Each
-way is looked at by itself.
+A mechanism can go several ways: by its default options, by each other word of an option that offers words, and, where
+it may be asked about rows and persons in one release, so. Each way is looked at by itself.
 
 The unit of the one is a row, that of the other a person with several rows, who may have none in the other table, and
 whose columns leave no row out. A mechanism that answers counts and has no entry of its own is asked one table of two
@@ -34,7 +34,7 @@ from releases.engine.verification.looks import (
     note,
     released_total,
 )
-from releases.engine.verification.tables import Table
+from releases.engine.verification.tables import NO_PERSON, Table
 from releases.engine.workload.parsing import read_question
 
 PURE = PureDP(epsilon=Fraction(1))
@@ -106,7 +106,8 @@ def ways_of(name: str) -> tuple[str, ...]:
     """The ways of a registered mechanism; the first, by its default options, has no name."""
     options = mechanism(name).options
     words = ((option, word) for option in options for word in option.choices if word != option.default)
-    return ("", *(f"{option.name}: {word}" for option, word in words))
+    of_both = [BOTH] if name in _ASKED_BOTH else []
+    return ("", *(f"{option.name}: {word}" for option, word in words), *of_both)
 
 
 def case_for(name: str, *, way: str = "", of_persons: bool = False) -> Case:
@@ -117,6 +118,9 @@ def case_for(name: str, *, way: str = "", of_persons: bool = False) -> Case:
     """
     if way not in ways_of(name):
         raise InvalidInput("way", way, f"must be a way of {name}")
+    if way == BOTH:
+        budget, share = _ASKED_BOTH[name]
+        return _of_both(budget, share=share, most_rows=_G if of_persons else 1)
     if way:
         option, _, word = way.partition(": ")
         case = case_for(name, of_persons=of_persons)
@@ -276,6 +280,44 @@ def _of_some_rows(budget: PrivacyBudget, *, share: Fraction) -> Case:
         _of_tables(budget, share=share),
         columns=[{**_THREE[0], "name": "p", "categories": ["no", "yes"]}, *_yes_no("q", "r")],
         queries=[{"marginals": 1}],
+    )
+
+
+_EVER = {
+    "name": "ever",
+    "type": "categorical",
+    "categories": ["false", "true"],
+    "formula": 'any_per_person(town = "b")',
+}
+#: The way of a release that has tables of rows and tables of persons.
+BOTH = "rows and persons"
+#: The mechanisms that have it, by name: the budget and the share of the runs.
+_ASKED_BOTH: dict[str, tuple[PrivacyBudget, Fraction]] = {
+    "laplace-queries": (PURE, HALF),
+    "gaussian-queries": (APPROXIMATE, TWENTIETH),
+}
+
+
+def _of_both(budget: PrivacyBudget, *, share: Fraction, most_rows: int) -> Case:
+    """A table of rows and one of persons. The person that is not the same in both has as many rows as may be, and so
+    moves both tables as far as they move together. The value of a person is in the first of its rows alone."""
+
+    def person(town: int) -> list[tuple[int, ...]]:
+        return [(town, town), *[(town, NO_PERSON)] * (most_rows - 1)]
+
+    others = [*person(0) * 20, *person(1) * 20]
+    return Case(
+        columns=[*_TOWN, _EVER],
+        queries=[{"marginal": ["town"]}, {"marginal": ["ever"]}],
+        pairs=_pairs(
+            add_remove=(others, [*others, *person(0)]),
+            replace=([*others, *person(0)], [*others, *person(1)]),
+            look_at=along,
+            weakened=TENTH,
+        ),
+        budget=budget,
+        share=share,
+        most_rows=most_rows,
     )
 
 

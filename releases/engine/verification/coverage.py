@@ -19,7 +19,7 @@ from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import Plan, mechanisms
 from releases.engine.noise.randomness import Randomness
 from releases.engine.verification.cases import case_for, ways_of
-from releases.engine.verification.tables import Remembered, Table, rows_of
+from releases.engine.verification.tables import Remembered, Table, counted_rows
 from releases.engine.verification.truths import bound_holds
 
 #: The failure probability asked for: so large that a bound too narrow by little is seen in few runs.
@@ -115,7 +115,7 @@ def bound_seen(
 
 
 def _times_left(plan: Plan, table: Table, *, runs: int, rng: Randomness) -> int:
-    rows = rows_of(plan.schema.universe, table)
+    rows = counted_rows(plan.schema.universe, table)
     counts = Remembered(rows)
     return sum(not bound_holds(plan, plan.run(counts, rng=rng), rows) for _ in range(runs))
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Plan, mechanism
-from releases.engine.verification.tables import Table, rows_of
+from releases.engine.verification.tables import Table, counted_rows
 from releases.engine.verification.truths import truths
 
 #: What of a result tells two tables apart: a thing that comes often, or a number that grows from one to the other.
@@ -73,7 +73,7 @@ def along(plan: Plan, one: Table, other: Table) -> Look:
     The likelihood ratio of noise on these numbers grows with it, the more the less noise a number has for its weight.
     Laplace noise tells nothing more beyond the two exact values; Gaussian noise does.
     """
-    first, second = (np.concatenate(truths(plan, rows_of(plan.schema.universe, each))) for each in (one, other))
+    first, second = (np.concatenate(truths(plan, counted_rows(plan.schema.universe, each))) for each in (one, other))
     moved = first != second
     step = (second - first)[moved]
     ends = (-10.0, 10.0) if plan.delta else (0.0, 1.0)

@@ -10,16 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.domain.universe import Universe
-from releases.engine.tables.counts import Counts, Rows, Tally, Texts
+from releases.engine.tables.counts import Counts, CountsApart, Rows, Tally, Texts
 
-#: Rows as tuples of codes (`Tally`), in the order of the columns.
+#: Rows as tuples of codes (`Tally`), in the order of the columns. Where some columns have one value a person, the first
+#: row of each person has it, and the others have `NO_PERSON` there.
 Table: TypeAlias = Sequence[tuple[int, ...]]
+NO_PERSON = -1
 
 
 class Remembered:
     """Counts that are taken once, for thousands of runs on one table."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Rows | CountsApart) -> None:
         self.universe, self.population = rows.universe, rows.population
         self._rows = rows
         self._marginal, self._tally, self._texts = cache(rows.marginal), cache(rows.tally), cache(rows.texts)
@@ -40,6 +42,18 @@ class Remembered:
         return self._marginal(self.universe.names)
 
 
+def counted_rows(universe: Universe, table: Table) -> Rows | CountsApart:
+    """A table in memory; persons are counted apart from rows where some columns have one value a person."""
+    if not universe.counts_apart:
+        return rows_of(universe, table)
+    parts = []
+    for part in universe.populations:
+        axes = universe.axes(part.names)
+        held = [tuple(row[axis] for axis in axes) for row in table]
+        parts.append(rows_of(part, [row for row in held if NO_PERSON not in row]))
+    return CountsApart(universe=universe, parts=(parts[0], parts[1]))
+
+
 def rows_of(universe: Universe, table: Table) -> Rows:
     """A table in memory. A code beyond those of a column's categories is a text that its catch-all takes in."""
     stacked = np.array(list(table), dtype=np.int64).reshape(len(table), len(universe.names))
@@ -56,4 +70,4 @@ def rows_of(universe: Universe, table: Table) -> Rows:
 
 
 def counts_of(universe: Universe, table: Table) -> Counts:
-    return Remembered(rows_of(universe, table))
+    return Remembered(counted_rows(universe, table))

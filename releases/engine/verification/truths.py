@@ -18,7 +18,7 @@ from scipy.special import expit
 from releases.engine.errors import InvalidInput
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Plan
-from releases.engine.tables.counts import Rows
+from releases.engine.tables.counts import CountsApart, Rows
 from releases.engine.workload.kinds.categories import Categories
 from releases.engine.workload.kinds.largest_count import LargestCount
 from releases.engine.workload.kinds.largest_error import ASKED, LargestError
@@ -48,7 +48,7 @@ Truth: TypeAlias = Callable[[Any, Rows], list[Floats]]
 Holds: TypeAlias = Callable[[Plan, Result, Rows], bool]
 
 
-def truths(plan: Plan, rows: Rows) -> list[Floats]:
+def truths(plan: Plan, rows: Rows | CountsApart) -> list[Floats]:
     """The exact numbers that a plan asks for, part by part.
 
     Raises:
@@ -56,13 +56,14 @@ def truths(plan: Plan, rows: Rows) -> list[Floats]:
     """
     if not isinstance(plan.workload, Inquiry):
         return [each.astype(np.float64) for each in plan.counts_asked.answer(rows.marginal)]
+    assert isinstance(rows, Rows), "no statistic is of rows and of persons"
     kind = type(plan.workload.statistic)
     if kind not in TRUTHS:
         raise InvalidInput("statistic", kind.kind, "must be one whose exact numbers are known here")
     return TRUTHS[kind](plan.workload.statistic, rows)
 
 
-def bound_holds(plan: Plan, result: Result, rows: Rows) -> bool:
+def bound_holds(plan: Plan, result: Result, rows: Rows | CountsApart) -> bool:
     """Whether what the bound of the result says is true.
 
     Raises:
@@ -70,6 +71,7 @@ def bound_holds(plan: Plan, result: Result, rows: Rows) -> bool:
     """
     if not isinstance(plan.workload, Inquiry):
         return within_half_widths(plan, result, rows)
+    assert isinstance(rows, Rows), "no statistic is of rows and of persons"
     kind = type(plan.workload.statistic)
     if kind not in HOLDS:
         raise InvalidInput("statistic", kind.kind, "must be one whose bound is known here")
@@ -233,7 +235,7 @@ TRUTHS: dict[type[Statistic], Truth] = {
 }
 
 
-def within_half_widths(plan: Plan, result: Result, rows: Rows) -> bool:
+def within_half_widths(plan: Plan, result: Result, rows: Rows | CountsApart) -> bool:
     """Whether every number is within its half width of the truth (a double's rounding aside)."""
     parts = zip(result.estimates, truths(plan, rows), result.bound.half_widths, strict=True)
     return all(bool((np.abs(found - true) <= width + 1e-9 * np.abs(true)).all()) for found, true, width in parts)

@@ -17,6 +17,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
+from django.urls import reverse
 
 from releases import services
 from releases.display.error_messages import in_words, separators
@@ -47,6 +48,7 @@ from releases.models import (
 )
 from releases.planning.comparison import first_delta
 from releases.publication import archive, files
+from releases.publication.column_checks import check_in_readme
 from releases.publication.dictionary import DICTIONARY
 from releases.publication.readme import README, path_of
 from releases.publication.receipt import counted_in_words
@@ -432,4 +434,5 @@ def write_out(release: Release, out: Path) -> None:
         shutil.copyfile(folder / name, out / name)
     (out / DICTIONARY).write_text(archive.dictionary_of(folder, release.result))
     address = f"{settings.SITE_ADDRESS}{path_of(receipt)}"
-    (out / README).write_text(archive.readme_of(folder, release.result, names, address=address))
+    check = check_in_readme(release, lambda each: f"{settings.SITE_ADDRESS}{reverse('release_detail', args=[each.pk])}")
+    (out / README).write_text(archive.readme_of(folder, release.result, names, address=address, check=check))

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, floor
 
 from django.urls import reverse
 
 from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
 from releases.models import Release
-from releases.publication.column_checks import CheckedColumn, checked_columns, latest_check
-
-#: Columns of which a sentence is shown.
-_MOST = 5
+from releases.publication.column_checks import latest_check, left_out_in_words, misread_in_words, worst_first
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,8 +19,8 @@ class ColumnCheck:
     Attributes:
         release: the check; None where the table never had one.
         found: what it found of the plan's columns, the worst first.
-        misread: the columns that certainly leave out more than half of the rows, in one sentence; empty where none
-            does.
+        misread: the columns of which certainly more than half of the rows are left out, or cannot be read as declared,
+            in sentences; empty where there is none.
     """
 
     release: Release | None
@@ -75,29 +70,7 @@ def own_findings(check: Release) -> ColumnCheck:
 
 
 def _findings(check: Release, universe: Universe) -> ColumnCheck:
-    checked = sorted(checked_columns(check, universe), key=lambda each: each.left_out, reverse=True)
-    misread = [each.declared.name for each in checked if each.is_misread]
-    leave = "leaves" if len(misread) == 1 else "leave"
+    checked = worst_first(check, universe)
     return ColumnCheck(
-        release=check,
-        found=tuple(_found(checked, universe)),
-        misread=f"{', '.join(misread)} {leave} out more than half of the rows." if misread else "",
+        release=check, found=tuple(left_out_in_words(checked, universe)), misread=misread_in_words(checked)
     )
-
-
-def _found(checked: Sequence[CheckedColumn], universe: Universe) -> list[str]:
-    shown = [each for each in checked if each.left_out[0] > 0][:_MOST]
-    sentences = [f"{each.declared.name} leaves out {_between(*each.left_out)} of the rows." for each in shown]
-    if others := checked[len(shown) :]:
-        each_of = "Each other column" if shown else "Each column"
-        sentences.append(f"{each_of} leaves out at most {ceil(100 * max(each.left_out[1] for each in others))}%.")
-    names = {each.declared.name for each in checked}
-    own = [each.name for each in universe.attributes if each.per_person is None]
-    if changed := [name for name in own if name not in names]:
-        sentences.append(f"Declared otherwise since, so not checked: {', '.join(changed)}.")
-    return sentences
-
-
-def _between(least: float, most: float) -> str:
-    low, high = floor(100 * least), ceil(100 * most)
-    return f"{low}% to {high}%" if low < high else f"{low}%"

@@ -123,7 +123,7 @@ def confirm_page(
 
 def _reason_label(check: ColumnCheck, why_it_waits: str, counted: Counted) -> str:
     if check.misread:
-        return f"Why it is right that these {counted.many} are left out"
+        return f"Why it is right that these {counted.many} are left out, or cannot be read"
     return "Why this much is needed" if why_it_waits else ""
 
 

@@ -255,7 +255,8 @@ def _findings(release: Release, schema: Schema, *, is_own: bool) -> ColumnCheck:
     """A check is seen by the people of its dataset, unless it is looked at itself."""
     if release.kind is CHECK:
         return own_findings(release)
-    return column_check(release, schema.universe) if is_own and schema.rows_may_vanish else NO_CHECK
+    found = column_check(release, schema.universe) if is_own else NO_CHECK
+    return found if schema.rows_may_vanish or found.misread else NO_CHECK
 
 
 def _quality(receipt: dict[str, Any], schema: Schema, *, bound: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from django.contrib.auth.decorators import login_not_required
@@ -21,6 +22,7 @@ from releases.planning import comparison
 from releases.presentation.results.stored_answers import answers_as_json
 from releases.publication import archive, files
 from releases.publication.archive import ARCHIVE, download_names
+from releases.publication.column_checks import check_in_readme
 from releases.publication.dictionary import DICTIONARY
 from releases.publication.disclosure import DISCLOSURE_TEST
 from releases.publication.readme import name_of
@@ -115,7 +117,8 @@ def file_of_release(request: HttpRequest, release_id: uuid.UUID, name: str) -> H
     record_download(request, release, name)
     response: HttpResponseBase
     if name == ARCHIVE:
-        pieces = archive.archive_of(folder, result, address=address_of(request, release))
+        check = check_in_readme(release, partial(address_of, request))
+        pieces = archive.archive_of(folder, result, address=address_of(request, release), check=check)
         response = StreamingHttpResponse(pieces, content_type="application/zip")
     elif name == DICTIONARY:
         written = archive.dictionary_of(folder, result)

@@ -23,9 +23,9 @@ from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.mechanisms.base import Plan, mechanisms
 from releases.engine.noise import discrete
 from releases.engine.noise.randomness import StreamRandomness
-from releases.engine.tables.counts import Rows
+from releases.engine.tables.counts import Counts
 from releases.engine.verification.cases import case_for, ways_of
-from releases.engine.verification.tables import rows_of
+from releases.engine.verification.tables import counted_rows, rows_of
 
 ROOM = Path(room.__file__).parent
 LAWS = ("discrete_laplace", "discrete_gaussian")
@@ -78,12 +78,12 @@ def reached(monkeypatch):
     return lines
 
 
-def looks() -> Iterator[tuple[str, Plan, Rows]]:
+def looks() -> Iterator[tuple[str, Plan, Counts]]:
     for name, neighbours, of_persons in product(mechanisms(), NeighbouringRelation, (False, True)):
         for way in ways_of(name):
             case = case_for(name, way=way, of_persons=of_persons)
             plan = case.plan(name, neighbours)
-            yield f"{name} {way}", plan, rows_of(plan.schema.universe, case.pairs[neighbours].one)
+            yield f"{name} {way}", plan, counted_rows(plan.schema.universe, case.pairs[neighbours].one)
     for name, (columns, queries, options) in BRANCHES.items():
         case = case_for(name)
         case = replace(case, options=options) if columns is None else replace(case, columns=columns, queries=queries)

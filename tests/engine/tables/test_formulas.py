@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from datetime import date
 
@@ -51,15 +52,19 @@ DECLARED = {
 DECLARED["number"][2]["edges"] = [-(2**53), 0, 2**53]
 
 
-def dirty(drawn, number):
-    """Rows of texts, some of which write what their column is declared to hold."""
+@functools.cache
+def held():
+    """Texts of each column, some of which write what it is declared to hold."""
     numbers = [*NUMBERS, *NO_NUMBERS, *(str(each) for each in range(-3, 90)), "0.5", "-2.5", "1e75", "-1e-75", "1e-99"]
     days = [as_written(each, form) for each in PARTS for form in ("DD.MM.YYYY", "YYYY-MM-DD")]
     days += [f"{each} 14:05:09" for each in days] + [each and each.replace("\0", "") for each in ODD]
     words = [*WORDS, *TEXTS, *LONG, "c1 x", "\u00a0f"]
-    held = {WAGE: numbers, COUNT: numbers, BORN: days, SEEN: days, SEX: words, CODE: words}
-    rows = [{name: drawn.choice(texts) for name, texts in held.items()} for _ in range(number)]
-    return without_nul(rows)
+    return {WAGE: numbers, COUNT: numbers, BORN: days, SEEN: days, SEX: words, CODE: words}
+
+
+def dirty(drawn, number):
+    """Rows of texts, some of which write what their column is declared to hold."""
+    return without_nul({name: drawn.choice(texts) for name, texts in held().items()} for _ in range(number))
 
 
 def schema_of(formulas):

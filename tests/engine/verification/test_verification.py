@@ -25,12 +25,13 @@ from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import mechanism, mechanisms
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.verification import cases, coverage, oracles, privacy_loss
-from releases.engine.verification.cases import case_for, ways_of
+from releases.engine.verification.cases import BOTH, case_for, ways_of
 from releases.engine.verification.coverage import bound_seen, interval_of_rate
 from releases.engine.verification.oracles import FigureSeen
 from releases.engine.verification.privacy_loss import epsilon_of_outcomes, least_epsilon, loss_seen
 from releases.engine.verification.recording import with_noise_scaled
 from releases.engine.verification.samplers import samplers_seen
+from releases.engine.verification.tables import counts_of
 
 FALSE_ALARM = 1e-6
 
@@ -77,6 +78,33 @@ def test_noise_for_persons_whose_rows_all_stay_somewhere_is_called_wrong(name, m
     assert seen().is_within_claim
     monkeypatch.setattr(Schema, "rows_may_vanish", property(lambda schema: schema.universe.may_drop))
     assert not seen().is_within_claim
+
+
+@pytest.mark.parametrize("of_persons", [False, True], ids=["one row each", "several"])
+def test_a_release_of_rows_and_of_persons_keeps_its_claim_and_noise_for_half_of_it_is_called_wrong(of_persons):
+    """A person of one row moves both tables alike: half is the noise that the table of rows needs by itself."""
+
+    def seen():
+        given = {"of_persons": of_persons, "runs": 8000, "false_alarm": FALSE_ALARM, "rng": StreamRandomness(b"both")}
+        return loss_seen("laplace-queries", NeighbouringRelation.ADD_REMOVE, way=BOTH, **given)
+
+    found = seen()
+    assert found.unit == "person"
+    assert found.is_as_it_should_be
+    with with_noise_scaled(Fraction(1, 2)):
+        assert not seen().is_within_claim
+
+
+def test_the_tables_of_a_release_of_both_count_every_row_and_every_person_once():
+    case = case_for("laplace-queries", way=BOTH, of_persons=True)
+    plan, pair = case.plan("laplace-queries", NeighbouringRelation.REPLACE), case.pairs[NeighbouringRelation.REPLACE]
+    counts = [counts_of(plan.schema.universe, table) for table in (pair.one, pair.other)]
+    # 21 persons of three rows each in one town, and 20 in the other; of whom one moves.
+    assert [[each.marginal((name,)).tolist() for name in ("town", "ever")] for each in counts] == [
+        [[63, 60], [21, 20]],
+        [[60, 63], [20, 21]],
+    ]
+    assert plan.parameters["l1 sensitivity"] == "8"
 
 
 def seen_in_short(name):

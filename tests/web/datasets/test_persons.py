@@ -198,6 +198,10 @@ def test_one_release_answers_tables_of_rows_and_of_persons_and_says_which_is_whi
     archive = client.get(reverse("download", args=[release.pk, ARCHIVE]))
     said = dict(files_in(b"".join(archive.streaming_content)))
     assert all("in tables that count rows" in said[name] for name in SAYS_RULES)
+    of_which = "Counts by visits, in emergency are of persons, the others of rows."
+    assert receipt["bound"]["sentence"].endswith(f"all at once. {of_which}")
+    assert of_which in confirmed
+    assert of_which in said["README.txt"]
     assert client.get(reverse("receipt", args=[release.pk])).status_code == 200
 
 

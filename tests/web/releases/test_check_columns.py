@@ -1,9 +1,15 @@
 """A check of the columns: what it costs, that it finds a misread column, and that nothing more is spent by default."""
 
 import re
+from dataclasses import replace
 from fractions import Fraction
+from io import BytesIO
+from zipfile import ZipFile
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.urls import reverse
+from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,16 +17,18 @@ from releases import services
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.attribute import MISSING, Attribute
 from releases.engine.errors import InvalidInput
-from releases.models import AuditAction, AuditEvent, LedgerEntry
+from releases.engine.tables.facts import FileFacts
+from releases.models import AuditAction, AuditEvent, Dataset, LedgerEntry, Release
 from releases.planning import column_checks as planning
 from releases.planning.comparison import at_epsilon
 from releases.presentation.releases.column_check import column_check
 from releases.presentation.results.answers import Wish
 from releases.presentation.results.result_page import result_page
+from releases.publication import files
 from releases.publication.column_checks import MOST_CHECKS, CheckedColumn, checked_columns
-from tests.web.conftest import CSV
-from tests.web.pages import link
-from tests.web.steps import execute, submit
+from tests.web.conftest import CSV, give
+from tests.web.pages import link, words
+from tests.web.steps import ask_for, execute, protect, submit
 
 ROWS = CSV.count(b"\n") - 1
 #: Every age is written with a comma, so that none is a number.
@@ -105,6 +113,30 @@ def test_a_result_says_to_its_own_people_what_the_check_found_and_to_nobody_else
     assert (others.found, others.check_address) == ((), "")
 
 
+def test_the_readme_has_what_a_public_check_found_and_of_another_one_where_it_is(checked, make_draft, alice, as_):
+    dataset, check = checked(MISREAD)
+    draft = make_draft(dataset, AGE, SEX)
+    submit(draft, alice, reason="As a test.")
+    execute(draft)
+
+    def readme():
+        archive = as_(alice).get(reverse("download", args=[draft.pk, "release.zip"]))
+        with ZipFile(BytesIO(b"".join(archive.streaming_content))) as files:
+            (name,) = (each for each in files.namelist() if each.endswith("README.txt"))
+            return " ".join(files.read(name).decode().split())
+
+    where = f"http://testserver{link('release_detail', check)}"
+    assert f"A check of the columns, made before, says more to those who may read it: {where}" in readme()
+    assert "age leaves out" not in readme()
+    services.releases.make_public(release=check, by=alice)
+    assert re.search(
+        f"By the check of the columns \\({where}\\): age leaves out [0-9]+% to 100% of the rows.", readme()
+    )
+    # What is bought later is of no release that was there before.
+    Release.objects.filter(pk=check.pk).update(published_at=timezone.now())
+    assert "check of the columns" not in readme()
+
+
 def test_a_column_that_is_declared_again_is_no_longer_held_to_be_misread(checked, make_draft, carry_out):
     dataset, _ = checked(MISREAD)
     columns = [each.to_json() for each in dataset.universe.attributes]
@@ -160,6 +192,10 @@ def test_whatever_the_noise_within_the_bound_a_column_misread_throughout_is_cert
     assert CheckedColumn(declared=age, states=ends).is_misread
     fine = CheckedColumn(declared=age, states={**ends, state: (0.0, 0.0), "as declared": ends[state]})
     assert not fine.is_misread
+    # What has a bin leaves nothing out, and is misread where it cannot be read.
+    with_bin = CheckedColumn(declared=replace(age, outside="clamp", missing_as="no number"), states=ends)
+    assert not with_bin.is_left_out
+    assert with_bin.is_misread is (state == "unreadable")
     assert MISSING in age.states
 
 
@@ -170,3 +206,63 @@ def test_a_draft_has_the_very_delta_that_was_planned(make_dataset, draft_check):
     assert plan.mechanism == "gaussian-queries"
     again = services.releases.plan_of(release=draft_check(dataset))
     assert (again.budget, again.beta) == (plan.budget, plan.beta)
+
+
+GERMAN = "nr;größe\n" + "".join(f"{row};{(120 + row % 100) / 100:.2f}\n".replace(".", ",") for row in range(3000))
+HEIGHT = {"name": "größe", "type": "number", "edges": [1.2, 1.7, 2.2], "missing_as": "no number"}
+
+
+@pytest.fixture
+def german(alice, sofia, upload_file):
+    """A German file, whose numbers have a comma, read under what was said of it."""
+
+    def make(**said):
+        give(alice, "curator")
+        source, facts = upload_file(GERMAN.encode()), FileFacts(separator=";", **said)
+        dataset = services.datasets.ingest_dataset(owner=alice, title="Leute", source=source, facts=facts)
+        services.datasets.declare_universe(dataset=dataset, columns=[HEIGHT], by=alice)
+        protect(dataset, alice)
+        asked = ask_for(dataset, alice, "100", policy=Policy.PURE, delta="0")
+        services.budgets.approve_request(request=asked, by=sofia)
+        dataset.refresh_from_db()
+        return dataset
+
+    return make
+
+
+def test_a_german_file_is_refused_until_its_decimal_sign_is_said(as_, alice):
+    give(alice, "curator")
+    sent = {"title": "Leute", "table": SimpleUploadedFile("leute.csv", GERMAN.encode())}
+    refused = as_(alice).post(reverse("upload"), sent)
+    assert refused.status_code == 400
+    assert "ecimal sign" in words(refused)
+    assert not Dataset.objects.exists()
+
+
+def test_a_german_file_read_with_a_comma_gives_right_counts(german, make_draft, carry_out):
+    release = carry_out(
+        make_draft(german(decimal=","), {"marginal": ["größe"]}, epsilon="90", mechanism="laplace-queries")
+    )
+    found = files.read_answers(files.folder_of(release))["estimate"].to_pylist()
+    assert [round(each) for each in found] == pytest.approx([1500, 1500, 0], abs=3)
+
+
+@pytest.mark.parametrize(
+    ("missing_as", "said"),
+    [("no number", "größe cannot be read as declared in more than half"), ("drop", "größe leaves out more than half")],
+)
+def test_a_german_file_read_with_a_point_is_charged_for_a_check_and_for_nothing_more(
+    german, make_draft, carry_out, alice, as_, missing_as, said
+):
+    """Also where what cannot be read has a bin, as new columns have it."""
+    dataset = german(decimal=".")
+    services.datasets.declare_universe(dataset=dataset, columns=[{**HEIGHT, "missing_as": missing_as}])
+    dataset.refresh_from_db()
+    carry_out(services.column_checks.draft_check(dataset=dataset, plan=planned(dataset, rows=3000), by=alice))
+    before, draft = LedgerEntry.objects.count(), make_draft(dataset, {"marginal": ["größe"]})
+    with pytest.raises(services.release_inputs.Refusal, match=said):
+        submit(draft, alice)
+    assert LedgerEntry.objects.count() == before
+    confirmed = words(as_(alice).get(reverse("confirm", args=[draft.pk])))
+    assert f"{said} of the rows." in confirmed
+    assert "A column looks misread." in confirmed

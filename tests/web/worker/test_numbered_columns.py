@@ -42,7 +42,7 @@ def dataset(as_, alice, sofia, read_uploads):
         return as_(alice).post(reverse("upload"), sent)
 
     refused = send()
-    assert "must be chosen where columns are named by numbers: column 1 of the first line is 1" in words(refused)
+    assert "must be chosen where columns are named by numbers: column 1 of the first line is one" in words(refused)
     assert send(number_names="yes").status_code == 302
     assert read_uploads() == 1
     dataset = Dataset.objects.get()

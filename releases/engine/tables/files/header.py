@@ -56,7 +56,7 @@ def _checked(names: Sequence[tuple[int, str]], line: str, facts: FileFacts) -> t
         if re.match(NUMBER_GRAMMAR, name) and not facts.number_names:
             # It may be the first row of a table without names, which is nobody's to show.
             raise UnreadableTable(
-                f"must be chosen where columns are named by numbers: column {position} of {line} is {name}",
+                f"must be chosen where columns are named by numbers: column {position} of {line} is one",
                 field="number_names",
                 value="",
             )

@@ -46,7 +46,7 @@ def parquet_columns(
         raise  # no fault of the file
     except duckdb.Error:
         raise UnreadableTable("The file begins like a Parquet file but cannot be read as one.") from None
-    names = checked_names([column[0] for column in described], facts)
+    names = checked_names(_names(connection, path, described), facts)
     for name, column in zip(names, described, strict=True):
         if not _FLAT_TYPES.fullmatch(column[1]):
             raise UnreadableTable(
@@ -62,6 +62,17 @@ def parquet_columns(
     return [(column[0], name, column[1]) for column, name in zip(described, names, strict=True)]
 
 
+def _names(connection: duckdb.DuckDBPyConnection, path: str, described: list[Any]) -> list[str]:
+    """The names in the file; a column that it does not name is numbered."""
+    found = connection.execute(f"SELECT name FROM parquet_schema({path})").fetchall()[1:]
+    # Else some columns have others within them, and are refused by their types.
+    given = [name for (name,) in found] if len(found) == len(described) else [column[0] for column in described]
+    return [
+        column[0] if name.strip() else f"column_{place}"
+        for place, (name, column) in enumerate(zip(given, described, strict=True), start=1)
+    ]
+
+
 def store_parquet(
     connection: duckdb.DuckDBPyConnection,
     source: Path,
@@ -72,7 +83,7 @@ def store_parquet(
     sent: Path,
     target: Path,
 ) -> tuple[tuple[str, ...], int, list[dict[str, Any]]]:
-    """Store the columns of a Parquet file as text. The types of those that are dates are what it says of them.
+    """Store the columns of a Parquet file as text. The types of those that are no text are what it says of them.
 
     Returns:
         the names of the columns, how many rows there are, and what the file says of its columns.
@@ -102,9 +113,10 @@ def store_parquet(
         raise
     except duckdb.Error:
         raise UnreadableTable("The file begins like a Parquet file but cannot be read as one.") from None
-    dated = [(name, kind) for _, name, kind in columns if kind.startswith(("DATE", "TIMESTAMP"))]
     said: list[dict[str, Any]] = [
-        {"name": name, "label": "", "values": {}, "missing": [], "format": kind} for name, kind in dated
+        {"name": name, "label": "", "values": {}, "missing": [], "format": kind}
+        for _, name, kind in columns
+        if kind not in ("VARCHAR", "JSON", "BLOB")
     ]
     rows = write(connection, f"SELECT {selected} FROM {stored}", target, facts, report, step=STORE)
     return tuple(name for _, name, _ in columns), rows, said

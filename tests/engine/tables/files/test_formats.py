@@ -14,7 +14,7 @@ from releases.engine.tables.facts import SUFFIXES, FileFacts, UnreadableTable
 from releases.engine.tables.files.ingest import ingest
 from releases.engine.tables.query import TableCounts, open_table
 from releases.models import Dataset
-from releases.schema.file_codebook import columns_of_dates
+from releases.schema.file_codebook import columns_of_dates, proposed
 from tests.engine.tables.files import formats
 
 COLUMNS = [
@@ -129,7 +129,16 @@ AGE = {"name": "age", "label": "Age in years", "values": {"1": "one"}, "missing"
 def test_the_file_s_own_metadata_is_a_proposed_codebook_without_its_missing_codes(take, made):
     age, *_ = take(made["sav"]).codebook
     assert {**age, "format": ""} == {**AGE, "format": ""}
-    assert take(made["parquet"]).codebook == []
+    of_parquet = take(made["parquet"]).codebook
+    assert [(each["name"], each["format"]) for each in of_parquet] == [("age", "DOUBLE"), ("height", "DOUBLE")]
+    assert proposed(Dataset(columns=list(formats.NAMES), file_codebook=of_parquet)) == ({}, {}), "types alone"
+
+
+@pytest.mark.parametrize(("names", "expected"), [(["", ""], ("column_1", "column_2")), (["a", " "], ("a", "column_2"))])
+def test_a_column_that_a_parquet_file_does_not_name_is_numbered(take, tmp_path, names, expected):
+    pa.parquet.write_table(pa.Table.from_arrays([pa.array([7]), pa.array(["x"])], names=names), tmp_path / "made")
+    assert take((tmp_path / "made").read_bytes()).columns == expected
+    assert pa.parquet.read_table(tmp_path / "stored.parquet").to_pydict() == {expected[0]: ["7"], expected[1]: ["x"]}
 
 
 SHEETS = {"Notes": [["see below"]], "Data": [["a title"], [], ["a", "b"], [1.0, "x"], [2.0, None]]}

@@ -59,7 +59,7 @@ def test_quoted_values_may_hold_delimiters_quotes_and_line_ends(take, tmp_path):
         (b"a,b\n", "The file has a header but no rows."),
         (
             b"1,2\n3,4\n",
-            "number_names: '' must be chosen where columns are named by numbers: column 1 of the first line is 1",
+            "number_names: '' must be chosen where columns are named by numbers: column 1 of the first line is one",
         ),
         (b"a,,c\n1,,3\n4,5,6\n", f"header_row: 1 {UNNAMED}"),
         (b"a,,c\n1,3\n", "Line 2 has fewer values than the header, which has 3 columns."),
@@ -122,7 +122,7 @@ def test_rows_above_the_names_are_skipped_and_leave_no_trace(take, tmp_path, tit
         (
             b"t\na,,3\n1,,2\n",
             {"header_row": 2},
-            "number_names: '' must be chosen where columns are named by numbers: column 3 of row 2 is 3",
+            "number_names: '' must be chosen where columns are named by numbers: column 3 of row 2 is one",
         ),
         (
             b'"t\nsecret"\na,b\n1,2\n3\n',
