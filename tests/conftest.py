@@ -10,17 +10,20 @@ import socket
 import subprocess
 import tempfile
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 from _pytest import runner as runner_of_tests
 from django.test import override_settings
+from xdist.scheduler import LoadScopeScheduling
 
 from releases.engine.errors import Cancelled
 from releases.engine.tables import connection
@@ -38,18 +41,28 @@ REDIS_URL = os.environ.get("TEST_REDIS_URL", "redis://127.0.0.1:6379/9")
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
-#: What takes longest starts first, so that no process is without work at the end: files, and folders of them.
+#: What takes longest starts first, so that all processes end together: files, and folders of them. After these come the
+#: files of most tests.
 SLOWEST = (
     "tests/flows/installations/test_on_postgresql.py",
     "tests/web/results/test_neighbours.py",
     "tests/flows/pages/test_every_page.py",
     "tests/web/shared/test_who_learns_what.py",
+    "tests/engine/mechanisms/test_mechanisms.py",
+    "tests/engine/tables/test_contract.py",
+    "tests/engine/tables/test_dates.py",
+    "tests/engine/tables/test_typed.py",
     "tests/flows/journeys",
     "tests/flows",
     "tests/privacy",
     "tests/web/shared/test_access.py",
     "tests/web/account/test_principals.py",
+    "tests/web/databases",
 )
+#: These need one server that takes long to start, so one process runs them all.
+ONE_SERVER = SLOWEST[5:8]
+#: Tests of one file go to one process, which makes once what they share; of a long file, this many at a time.
+MOST_AT_ONCE = 100
 
 
 def _answers(port: int) -> bool:
@@ -96,17 +109,36 @@ _CHECKS = {
 }
 
 
-def _place(item: pytest.Item) -> int:
-    """Where a test comes among all: that of the first of SLOWEST that it is in, or after them."""
-    # What commits empties the database, so it stays after what does not.
-    commits = any(mark.kwargs.get("transaction") for mark in item.iter_markers("django_db"))
-    return len(SLOWEST) if commits or "transactional_db" in item.fixturenames else _place_of_file(item.path)
-
-
 @cache
-def _place_of_file(path: Path) -> int:
+def _place(path: Path) -> int:
+    """Where a file comes among all: the place of the first of SLOWEST that it is in, or after them."""
     within = path.relative_to(ROOT)
     return next((place for place, each in enumerate(SLOWEST) if within.is_relative_to(each)), len(SLOWEST))
+
+
+class _Files(LoadScopeScheduling):
+    """Gives each process that has nothing to do the next file."""
+
+    @cached_property
+    def _units(self) -> dict[str, str]:
+        """The name of what is given as a whole, by test."""
+        seen: Counter[str] = Counter()
+        units = {}
+        for test in self.collection or ():
+            file = test.partition("::")[0]
+            units[test] = ONE_SERVER[0] if file in ONE_SERVER else f"{file} {seen[file] // MOST_AT_ONCE}"
+            seen[file] += 1
+        return units
+
+    def _split_scope(self, nodeid: str) -> str:
+        return self._units[nodeid]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Files:
+    # They are in order already.
+    config.option.loadscopereorder = False
+    return _Files(config, log)
 
 
 def pytest_sessionstart() -> None:
@@ -146,7 +178,8 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the slowest first. Skip what needs a service that is not there; in CI let it run and fail."""
-    items.sort(key=_place)
+    tests = Counter(item.path for item in items)
+    items.sort(key=lambda item: (_place(item.path), -tests[item.path]))
     if REQUIRED:
         return
     missing = {
@@ -226,6 +259,8 @@ def _database(template: str = "template1", *, prefix: str = "") -> Iterator[str]
     name = f"{prefix}dpweb_test_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(POSTGRES_URL, autocommit=True) as connection:
         connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        # No test cuts the power.
+        connection.execute(f'ALTER DATABASE "{name}" SET synchronous_commit = off')
     try:
         yield name
     finally:

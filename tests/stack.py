@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import atexit
 import json
+import multiprocessing
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import textwrap
 import threading
 import time
+import traceback
 from collections.abc import Sequence
+from contextlib import chdir
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -54,48 +61,66 @@ def draft(dataset, epsilon="1", mechanism="laplace-queries", queries=({"marginal
 """
 
 
-#: Sets Django up once, and the process that reads tables. Reads lines of paths of scripts, runs those of one line at
-#: once, each in a fork of its own with its output in files beside it, and prints how each ended.
-SERVER = """
-import os, socket, sys, traceback
-import django
-django.setup()
-# What most scripts need, imported once.
-import allauth.mfa.models, numba, pyarrow
-import releases.engine.tables.files.ingest, releases.engine.tables.query, releases.publication.files
-import releases.services, releases.urls
-from releases.engine.mechanisms.base import mechanisms
-from releases.worker import runner
-mechanisms()
-# A fork forgets the process of its parent, and would import everything into one of its own.
-runner.warm()
-reader = os.dup(runner._requests.fileno())
+#: The processes that run scripts are forked from one that has imported what depends on no settings.
+_FORKED = multiprocessing.get_context("forkserver")
+_FORKED.set_forkserver_preload(
+    [
+        *("celery", "django.contrib.auth.hashers", "django.db.models", "django.forms", "mpmath", "numba", "pydantic"),
+        *("pyarrow.compute", "pyarrow.parquet", "xlsxwriter", "latex2mathml.converter", "markdown_it"),
+        *("releases.engine.mechanisms.base", "releases.engine.run"),
+        *("releases.engine.tables.files.ingest", "releases.engine.tables.query"),
+    ]
+)
 
-def run(path):
+
+def _serve(environment: dict[str, str], asked: Connection) -> None:
+    """Set Django up once, and the process that reads tables. Get lists of paths of scripts, run those of one list at
+    once, each in a fork of its own with its output in files beside it, and send how each ended."""
+    os.setsid()
+    os.chdir(ROOT)
+    os.environ.clear()
+    os.environ.update(environment)
+    import django
+
+    django.setup()
+    # What most scripts need, imported once.
+    import allauth.mfa.models  # noqa: F401
+
+    import releases.publication.files
+    import releases.services
+    import releases.urls  # noqa: F401
+    from releases.engine.mechanisms.base import mechanisms
+    from releases.worker import runner
+
+    mechanisms()
+    # A fork forgets the process of its parent, and would import everything into one of its own.
+    runner.warm()
+    reader = os.dup(runner._requests.fileno())
+    while True:
+        children = []
+        for path in asked.recv():
+            children.append(os.fork())
+            if children[-1] == 0:
+                runner._requests = socket.socket(fileno=reader)
+                _run(path)
+        asked.send([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children])
+
+
+def _run(path: str) -> NoReturn:
     code = 1
-    runner._requests = socket.socket(fileno=reader)
     try:
         for name, number in (("out", 1), ("err", 2)):
             os.dup2(os.open(f"{path}.{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-        exec(compile(open(path).read(), path, "exec"), {"__name__": "__main__"})
+        exec(compile(Path(path).read_text(), path, "exec"), {"__name__": "__main__"})
         code = 0
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(bool(ended.code))
-    except BaseException:
+    except BaseException:  # noqa: BLE001  its output is what a test reads
         traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
-
-for line in sys.stdin:
-    children = []
-    for path in line.rstrip("\\n").split("\\t"):
-        children.append(os.fork())
-        if children[-1] == 0:
-            run(path)
-    print(*(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children), flush=True)
-"""
 
 
 #: Seconds after which a script hangs, on however busy a machine.
@@ -126,7 +151,7 @@ class Stack:
             if value:
                 self.environment[name] = value
         self.processes: list[subprocess.Popen[bytes]] = []
-        self._server: subprocess.Popen[str] | None = None
+        self._server: tuple[BaseProcess, Connection] | None = None
         self._served: dict[str, str] = {}
         self._asking = threading.Lock()
 
@@ -182,44 +207,43 @@ execute_from_command_line({["manage.py", *arguments]!r})
     def _fork(self, codes: Sequence[str]) -> list[subprocess.CompletedProcess[str]]:
         paths = [self._written(code) for code in codes]
         with self._asking:
-            server = self._running_server()
-            assert server.stdin is not None
-            assert server.stdout is not None
-            server.stdin.write("\t".join(paths) + "\n")
-            server.stdin.flush()
+            server, asking = self._running_server()
             # A script that hangs is a failure, not a test run without end.
             alarm = threading.Timer(_PATIENCE, lambda: os.killpg(server.pid, signal.SIGKILL))
             alarm.start()
             try:
-                ended = server.stdout.readline().split() or ["-9"] * len(paths)
+                asking.send(paths)
+                ended = asking.recv()
+            except (EOFError, OSError):
+                ended = [-signal.SIGKILL] * len(paths)
             finally:
                 alarm.cancel()
         said = [[Path(f"{path}.{name}") for name in ("out", "err")] for path in paths]
         return [
-            subprocess.CompletedProcess(path, int(code), *(each.read_text() if each.exists() else "" for each in files))
+            subprocess.CompletedProcess(path, code, *(each.read_text() if each.exists() else "" for each in files))
             for path, code, files in zip(paths, ended, said, strict=True)
         ]
 
-    def _running_server(self) -> subprocess.Popen[str]:
-        """The process that runs scripts; a new one where the environment is another by now."""
-        if self._server is None or self._server.poll() is not None or self._served != self.environment:
+    def _running_server(self) -> tuple[BaseProcess, Connection]:
+        """The process that runs scripts, and how it is asked; a new one where the environment is another by now."""
+        if self._server is None or not self._server[0].is_alive() or self._served != self.environment:
             self._end_server()
             self._served = dict(self.environment)
-            self._server = subprocess.Popen(
-                [sys.executable, "-c", SERVER],
-                cwd=ROOT,
-                env=self.environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-                start_new_session=True,
-            )
+            asking, asked = _FORKED.Pipe()
+            with chdir(ROOT):
+                server = _FORKED.Process(target=_serve, args=(self._served, asked), daemon=True)
+                server.start()
+            asked.close()
+            self._server = server, asking
         return self._server
 
     def _end_server(self) -> None:
-        if self._server is not None and self._server.poll() is None:
-            os.killpg(self._server.pid, signal.SIGKILL)
-            self._server.communicate()
+        if self._server is not None:
+            server, asking = self._server
+            if server.is_alive():
+                os.killpg(server.pid, signal.SIGKILL)
+            server.join()
+            asking.close()
 
     def start(self, command: list[str], log: str) -> subprocess.Popen[bytes]:
         with (self.folder / log).open("ab") as file:

@@ -129,10 +129,11 @@ def test_a_room_says_in_ten_lines_what_lives_there_and_re_exports_its_modules_at
             assert set(ast.literal_eval(named[0])) <= {each.stem for each in path.parent.iterdir()}, path
 
 
-def test_tests_lie_in_rooms_of_few_files():
-    for path in (ROOT / "tests").rglob("*"):
+@pytest.mark.parametrize(("folder", "files"), [("tests", "*.py"), ("templates", "*.*")])
+def test_tests_and_templates_lie_in_rooms_of_few_files(folder, files):
+    for path in (ROOT / folder).rglob("*"):
         if path.is_dir():
-            assert len(list(path.glob("*.py"))) <= 25, path
+            assert len(list(path.glob(files))) <= 25, path
 
 
 def test_no_comment_of_a_template_is_shown():

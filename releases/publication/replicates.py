@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from releases.engine.domain.attribute import Attribute
 from releases.engine.noise.randomness import Randomness
@@ -112,7 +112,7 @@ def _middles(attribute: Attribute) -> list[str]:
 
 def quantile_of(said: Mapping[str, Any]) -> float:
     """Of Student's law, by which an interval is as wide as its confidence needs."""
-    return float(student.ppf((1 + float(said["confidence"])) / 2, said["number"] - 1))
+    return float(stdtrit(said["number"] - 1, (1 + float(said["confidence"])) / 2))
 
 
 def kinds_of(said: Mapping[str, Any]) -> list[StatisticOfRows]:

@@ -416,7 +416,7 @@ def files_of(report: Report) -> dict[str, bytes]:
     with TemporaryDirectory() as place:
         work = Path(place)
         (work / drawing.SAID).write_text(json.dumps(asdict(report)))
-        (work / drawing.PRINTED).write_text((settings.BASE_DIR / "templates/results/report.typ").read_text())
+        (work / drawing.PRINTED).write_text((settings.BASE_DIR / "templates/results/report/report.typ").read_text())
         draw(work)
         drawn = [
             {"table": table, "pictures": [path.read_text() for path in paths if path.exists()]}
@@ -426,7 +426,7 @@ def files_of(report: Report) -> dict[str, bytes]:
         printed = (work / drawing.PDF).read_bytes()
     answers, synthetic = drawn[: len(report.tables)], drawn[len(report.tables) :]
     sections = {"Answers": (answers, report.more), "Synthetic rows": (synthetic, "")}
-    page = render_to_string("results/report.html", {"report": report, "sections": sections})
+    page = render_to_string("results/report/report.html", {"report": report, "sections": sections})
     return {HTML: page.encode(), drawing.PDF: printed}
 
 

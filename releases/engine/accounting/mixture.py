@@ -37,7 +37,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import ceil, log, log1p
+from math import log, log1p
 from typing import TypeAlias
 
 import numpy as np
@@ -167,7 +167,8 @@ def divergences(*, pure_epsilon: int | None, rho: int | None, closed: int) -> tu
     """
     if rho is None:
         return (closed,) * len(ORDERS)
-    costs = [min(closed, ceil(order * rho)) for order in ORDERS]
+    # In whole numbers, as ORDERS: a page of what is left asks for this thousands of times.
+    costs = [min(closed, -(-(100 + step) * rho // 100)) for step in _STEPS]
     if pure_epsilon is not None:
         costs = [min(pair) for pair in zip(costs, _of_pure(pure_epsilon), strict=True)]
     return tuple(costs)

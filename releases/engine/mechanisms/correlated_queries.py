@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil, sqrt
 
 import numpy as np
@@ -185,12 +186,19 @@ class Overlap:
 
     def best_share(self) -> Fraction:
         """t of the least variance of the answer of greatest weight; 0 where none is worth it."""
-        if not self.whole:
-            return Fraction(0)
-        tried = [Fraction(1, parts * self.heaviest) for parts in range(1, _MOST_PARTS)]
-        best = min(tried, key=lambda share: self.moved(share) * (1 + share * self.heaviest))
-        worth = self.moved(best) * (1 + best * self.heaviest) < _WORTH * self.moved(Fraction(0))
-        return best if worth else Fraction(0)
+        return _best_share(self)
+
+
+@lru_cache(maxsize=1024)
+def _best_share(overlap: Overlap) -> Fraction:
+    if not overlap.whole:
+        return Fraction(0)
+
+    def variance(share: Fraction) -> Fraction:
+        return overlap.moved(share) * (1 + share * overlap.heaviest)
+
+    best = min((Fraction(1, parts * overlap.heaviest) for parts in range(1, _MOST_PARTS)), key=variance)
+    return best if variance(best) < _WORTH * variance(Fraction(0)) else Fraction(0)
 
 
 def is_fine(overlap: Overlap, share: Fraction, variance: int) -> bool:

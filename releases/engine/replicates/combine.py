@@ -28,7 +28,7 @@ from math import sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from releases.engine.errors import InvalidInput
 
@@ -79,7 +79,7 @@ def interval_of(released: float, replicates: ArrayLike, *, confidence: float = C
         raise InvalidInput("replicates", values.shape, "must be a list of at least two numbers")
     between, shift = float(values.var(ddof=1)), float(values.mean()) - released
     total = (1 + 1 / number) * between + (SHIFTS * shift) ** 2
-    quantile = float(student.ppf((1 + confidence) / 2, number - 1))
+    quantile = float(stdtrit(number - 1, (1 + confidence) / 2))
     return ReplicateInterval(
         estimate=released, half_width=quantile * sqrt(total), between=between, shift=shift, degrees=number - 1
     )

@@ -71,7 +71,7 @@ class Command(BaseCommand):
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         sys.dont_write_bytecode = False
         processes = min(os.cpu_count() or 1, MOST_CORES) + 1
-        options = ["-n", str(processes), "--dist", "worksteal", "--durations=20", *argv[2:]]
+        options = ["-n", str(processes), "--durations=20", *argv[2:]]
         if "--changed" in options:
             options.remove("--changed")
             ended = [pytest.main([*options, *each]) for each in runs_for_changes(Path(RECORD))]

@@ -16,6 +16,7 @@ from releases.engine.domain.privacy import PureDP, privacy_budget
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import Infeasible, InvalidInput
 from releases.engine.estimation.result import Result
+from releases.engine.mechanisms import queries as made_of_answers
 from releases.engine.mechanisms.base import (
     PUBLIC_ALREADY,
     Consistency,
@@ -212,8 +213,10 @@ def test_synthetic_rows_lie_in_the_declared_domain_and_are_as_many_as_chosen(nam
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "neighbours", "budget"), FEASIBLE)
-def test_no_answer_leaves_its_bound_more_often_than_beta_allows(name, neighbours, budget):
+def test_no_answer_leaves_its_bound_more_often_than_beta_allows(name, neighbours, budget, monkeypatch):
     """At beta 0.2 a true bound fails this test with probability below 1e-5."""
+    # Where answers are noised by themselves, no row is fitted to them: that took most of the time.
+    monkeypatch.setattr(made_of_answers, "described", lambda *given, **options: (0.0, None))
     beta, runs = Fraction(1, 5), RUNS
     plan = planned(name, neighbours, budget, beta)
     counts = counts_of(plan)
