@@ -20,6 +20,11 @@ PERSON = {"kind": "person", "id": "who", "max_rows": 2}
 FALSE_ALARM = 1e-6
 
 
+def unit_of(rows):
+    """A row, or a person of so many rows."""
+    return {"kind": "row"} if rows == 1 else {**PERSON, "max_rows": rows}
+
+
 def schema_of(columns, neighbours="add_remove", unit=None):
     return Schema.from_json(
         {"version": 1, "columns": columns, "neighbours": neighbours, "unit": unit or {"kind": "row"}}
