@@ -1,7 +1,5 @@
 """What the tests of choices, quantiles and thresholds share: plans, small tables, and neighbours to tell apart."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import combinations_with_replacement
 

@@ -1,7 +1,5 @@
 """Figures for fixed plans, composition theorems, Rényi curves: exact, or on the safe side of an independent figure."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from functools import partial

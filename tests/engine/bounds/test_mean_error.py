@@ -1,7 +1,5 @@
 """Mean errors of a certificate: the distance of two tables, how far a unit moves it, its noise, price and bounds."""
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from fractions import Fraction
 from itertools import combinations, product

@@ -1,8 +1,6 @@
 """A certificate: the largest error of published counts, its noise, its price, and that its bound is true and no shorter
 than it must be."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from types import SimpleNamespace

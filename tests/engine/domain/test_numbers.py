@@ -1,7 +1,5 @@
 """Noise on sums, means, second moments and votes: what is spent, what is drawn, and what the intervals hold."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 from math import sqrt

@@ -3,8 +3,6 @@
 Privacy is held against brute force: all neighbours of a small universe, and the scales that samplers were given.
 """
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from fractions import Fraction

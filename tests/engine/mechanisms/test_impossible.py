@@ -1,7 +1,5 @@
 """Combinations that cannot occur: no mechanism makes such a row, and leaving such rows out keeps every sensitivity."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from itertools import pairwise, product

@@ -1,7 +1,5 @@
 """Levels of a column: no mechanism makes a row that contradicts them, and fits know what goes together."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import permutations
 

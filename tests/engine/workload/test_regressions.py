@@ -1,7 +1,5 @@
 """Regressions from noisy numbers, linear and logistic: what they find without noise, and when they say nothing."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Tables of rows and tables of persons in one release: how far one person moves all of them, by brute force."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from fractions import Fraction

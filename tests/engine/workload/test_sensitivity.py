@@ -1,7 +1,5 @@
 """How far one unit moves sums over rows: against brute force over all neighbours of small tables."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 from math import floor

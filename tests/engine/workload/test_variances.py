@@ -1,7 +1,5 @@
 """Variances by group: what their sums move by, what their intervals hold, and how good they are."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Sessions that buy a fit: what all of it costs, what it answers for nothing, and that measured bounds hold."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import partial
 from itertools import product

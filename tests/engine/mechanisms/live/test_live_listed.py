@@ -1,7 +1,5 @@
 """Sessions that buy the answers to a list: what all of it costs, what follows for nothing, and that bounds hold."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import chain, combinations, product
 from math import prod, sqrt

@@ -1,7 +1,5 @@
 """Sessions that answer by plain noise: what each answer costs, that no more is spent, and that bounds hold."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from math import inf, sqrt
 
