@@ -253,18 +253,22 @@ def test_sums_of_a_regression_move_exactly_as_far_as_declared_where_rows_are_add
     compared(measurement, [*scales, *[of_squares * steps**2] * numbers], is_attained=neighbours == "add_remove")
 
 
-@settings(max_examples=20)
-@given(st.sampled_from(["no", "drop"]), relations, st.integers(1, 2))
-def test_cells_of_a_logistic_regression_move_exactly_as_far_as_declared(outside, neighbours, rows):
-    columns = [{"name": f"c{i}", **YES_NO, "outside": outside} for i in range(2)]
-    schema = schema_of([*columns, {"name": "n", "type": "integer", "edges": [0, 1, 2]}], neighbours, rows)
-    query = {"logistic_regression": {"outcome": "c0", "values": ["yes"], "columns": ["n", "c1"]}}
+def moves_exactly_as_declared(schema, query):
     (measurement,) = measured(schema, query)
     differences = np.abs(all_differences(measurement))
     declared = measurement.moved.sensitivity()
     assert declared.l1 == differences.sum(axis=1).max()
     assert declared.l2_squared == (differences**2).sum(axis=1).max()
     assert measurement.moved.most == tuple(differences.max(axis=0))
+
+
+@settings(max_examples=20)
+@given(st.sampled_from(["no", "drop"]), relations, st.integers(1, 2))
+def test_cells_of_a_logistic_regression_move_exactly_as_far_as_declared(outside, neighbours, rows):
+    columns = [{"name": f"c{i}", **YES_NO, "outside": outside} for i in range(2)]
+    schema = schema_of([*columns, {"name": "n", "type": "integer", "edges": [0, 1, 2]}], neighbours, rows)
+    query = {"logistic_regression": {"outcome": "c0", "values": ["yes"], "columns": ["n", "c1"]}}
+    moves_exactly_as_declared(schema, query)
 
 
 @settings(max_examples=70)
@@ -273,12 +277,7 @@ def test_votes_move_exactly_as_far_as_declared(columns, outside, data, neighbour
     ballots = data.draw(st.integers(1, columns))
     schema = schema_of([{"name": f"c{i}", **YES_NO, "outside": outside} for i in range(columns)], neighbours, rows)
     query = {"votes": {"columns": list(schema.universe.names), "category": "yes", "ballots": ballots}}
-    (measurement,) = measured(schema, query)
-    differences = np.abs(all_differences(measurement))
-    declared = measurement.moved.sensitivity()
-    assert declared.l1 == differences.sum(axis=1).max()
-    assert declared.l2_squared == (differences**2).sum(axis=1).max()
-    assert measurement.moved.most == tuple(differences.max(axis=0))
+    moves_exactly_as_declared(schema, query)
 
 
 def test_only_where_no_row_can_be_dropped_a_replaced_row_moves_a_sum_by_its_range_alone():

@@ -9,6 +9,14 @@ from tests.web.pages import link
 
 
 @pytest.fixture
+def full(dataset, make_draft, carry_out, once):
+    """A published release with synthetic rows."""
+    release = once("full", lambda: carry_out(make_draft(dataset, mechanism="laplace-histogram")))
+    release.refresh_from_db()
+    return release
+
+
+@pytest.fixture
 def archive(as_, alice):
     """The archive of a release, opened."""
 

@@ -25,14 +25,6 @@ FORMULAS = ["=1+1", "@SUM(A1)", "+cmd|' /C calc'!A0", "-2+3+cmd", "＝1+1", "＋
 
 
 @pytest.fixture
-def full(dataset, make_draft, carry_out, once):
-    """A published release with synthetic rows."""
-    release = once("full", lambda: carry_out(make_draft(dataset, mechanism="laplace-histogram")))
-    release.refresh_from_db()
-    return release
-
-
-@pytest.fixture
 def get(as_, alice):
     """What alice downloads."""
 
