@@ -23,10 +23,13 @@ def unit_of(rows):
     return {"kind": "row"} if rows == 1 else {**PERSON, "max_rows": rows}
 
 
-def schema_of(columns, neighbours="add_remove", unit=None):
-    return Schema.from_json(
-        {"version": 1, "columns": columns, "neighbours": neighbours, "unit": unit or {"kind": "row"}}
-    )
+def schema_of(columns, neighbours="add_remove", unit=None, **more):
+    given = {"version": 1, "columns": columns, "neighbours": neighbours, "unit": unit or {"kind": "row"}}
+    return Schema.from_json(given | more)
+
+
+def workload_of(queries, schema):
+    return read_question({"version": 1, "queries": queries}, schema.universe)
 
 
 def planned(
@@ -35,7 +38,7 @@ def planned(
     """A plan for one query or a list of them, with a pure budget if nothing else is said."""
     schema = columns if isinstance(columns, Schema) else schema_of(columns, neighbours, unit)
     queries = query if isinstance(query, list) else [query]
-    question = read_question({"version": 1, "queries": queries}, schema.universe)
+    question = workload_of(queries, schema)
     budget = budget or PureDP(epsilon=Fraction(epsilon))
     beta = Fraction(beta) if isinstance(beta, str) else beta
     return mechanism(name).plan(schema, question, budget=budget, beta=beta, options=options)

@@ -9,23 +9,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from releases.engine.domain.schema import Schema
 from releases.engine.tables.counts import Rows
 from releases.engine.workload import row_means, row_regression
 from releases.engine.workload.measurements import measurements
-from releases.engine.workload.parsing import read_question
 from releases.engine.workload.sensitivity import ONE, Span, changes
+from tests.engine import telling
+from tests.engine.telling import RELATIONS
 
-RELATIONS = ["add_remove", "replace"]
 YES_NO = {"type": "categorical", "categories": ["yes", "no"], "outside": "no"}
 
 
-def unit_of(rows):
-    return {"kind": "row"} if rows == 1 else {"kind": "person", "id": "who", "max_rows": rows}
-
-
 def schema_of(columns, neighbours, rows=1):
-    return Schema.from_json({"version": 1, "columns": columns, "neighbours": neighbours, "unit": unit_of(rows)})
+    return telling.schema_of(columns, neighbours, telling.unit_of(rows))
 
 
 def integers(ends):
@@ -33,8 +28,7 @@ def integers(ends):
 
 
 def measured(schema, query):
-    question = read_question({"version": 1, "queries": [query]}, schema.universe)
-    return measurements(question.statistic, schema, takes_pairs=True)
+    return measurements(telling.workload_of([query], schema).statistic, schema, takes_pairs=True)
 
 
 def contributions(measurement):
