@@ -36,7 +36,8 @@ def opened(name, budget=PURE, **given):
 
 
 def open_(plan):
-    held, rng = some_counts(plan.schema.universe, 100), StreamRandomness(plan.mechanism.encode())
+    seed = plan.mechanism.removesuffix("-online").encode()
+    held, rng = some_counts(plan.schema.universe, 100), StreamRandomness(seed)
     return plan, plan.open(held, rng=rng), ExactCounts(held), rng
 
 
