@@ -1,7 +1,5 @@
 """What listens where: the site behind its proxy alone, and everything else on this machine alone."""
 
-from __future__ import annotations
-
 import os
 import re
 import runpy

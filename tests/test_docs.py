@@ -1,7 +1,5 @@
 """The documentation: what it names is there, its pictures are small, and it becomes a site without a broken link."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What the image installs: locked with hashes, in accord with pyproject.toml, and listed in a bill of materials."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The table of `mutations.py` is about the code as it stands."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.mutations import MUTATIONS, ROOT, Mutation, mutated, outcomes

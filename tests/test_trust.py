@@ -1,7 +1,5 @@
 """`docs/TRUST.md` names tests and mistakes that are there, all of them."""
 
-from __future__ import annotations
-
 import re
 
 from tests.mutations import MUTATIONS, ROOT

@@ -1,7 +1,5 @@
 """Tests of the engine open tables in their own process, which the engine refuses where nothing confines it."""
 
-from __future__ import annotations
-
 import pytest
 
 from releases.engine.tables import connection

@@ -1,7 +1,5 @@
 """What the tests of choices, quantiles and thresholds share: plans, small tables, and neighbours to tell apart."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import combinations_with_replacement
 
@@ -20,10 +18,18 @@ PERSON = {"kind": "person", "id": "who", "max_rows": 2}
 FALSE_ALARM = 1e-6
 
 
-def schema_of(columns, neighbours="add_remove", unit=None):
-    return Schema.from_json(
-        {"version": 1, "columns": columns, "neighbours": neighbours, "unit": unit or {"kind": "row"}}
-    )
+def unit_of(rows):
+    """A row, or a person of so many rows."""
+    return {"kind": "row"} if rows == 1 else {**PERSON, "max_rows": rows}
+
+
+def schema_of(columns, neighbours="add_remove", unit=None, **more):
+    given = {"version": 1, "columns": columns, "neighbours": neighbours, "unit": unit or {"kind": "row"}}
+    return Schema.from_json(given | more)
+
+
+def workload_of(queries, schema):
+    return read_question({"version": 1, "queries": queries}, schema.universe)
 
 
 def planned(
@@ -32,7 +38,7 @@ def planned(
     """A plan for one query or a list of them, with a pure budget if nothing else is said."""
     schema = columns if isinstance(columns, Schema) else schema_of(columns, neighbours, unit)
     queries = query if isinstance(query, list) else [query]
-    question = read_question({"version": 1, "queries": queries}, schema.universe)
+    question = workload_of(queries, schema)
     budget = budget or PureDP(epsilon=Fraction(epsilon))
     beta = Fraction(beta) if isinstance(beta, str) else beta
     return mechanism(name).plan(schema, question, budget=budget, beta=beta, options=options)

@@ -1,7 +1,5 @@
 """The benchmark of tables runs: a small one, for it is not the figures that are tested here."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.site import counting

@@ -1,7 +1,5 @@
 """The benchmark of columns at a glance runs: a small one, for it is not the figures that are tested here."""
 
-from __future__ import annotations
-
 from benchmarks.site import glance
 
 

@@ -1,7 +1,5 @@
 """The ledger and the life of a release as a state machine: any order of any steps keeps every promise."""
 
-from __future__ import annotations
-
 import uuid
 from contextlib import ExitStack
 from datetime import timedelta

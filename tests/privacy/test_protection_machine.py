@@ -1,7 +1,5 @@
 """Whom a budget protects, and whom its releases were planned to protect: the same in any order of any steps."""
 
-from __future__ import annotations
-
 import copy
 import uuid
 from contextlib import ExitStack

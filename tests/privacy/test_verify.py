@@ -1,7 +1,5 @@
 """`manage.py verify` from the command line: what it prints, and that it goes red."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from io import StringIO
 

@@ -3,6 +3,7 @@
 import uuid
 from fractions import Fraction
 
+from django.apps import apps
 from django.db import connection
 
 from releases import services
@@ -10,7 +11,8 @@ from releases.engine.accounting.events import PureEvent
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.ledger import ledger, verification
-from releases.models import Budget, Dataset, Organisation
+from releases.models import AuditEvent, Budget, Dataset, Organisation
+from tests.web.pages import field_value, words
 from tests.web.past_the_guards import lift
 
 #: What the datasets of the web tests protect.
@@ -56,6 +58,34 @@ def rule(**values):
 def again(thing):
     """A row as it is stored now."""
     return type(thing).objects.get(pk=thing.pk)
+
+
+def broken(*_, **__):
+    """What a table or a disc may say when it fails."""
+    raise RuntimeError("a row says: Mrs Smith, 43")
+
+
+def stored():
+    """Everything that a form could write: all rows but those that say who signed in."""
+    models = apps.get_app_config("releases").get_models()
+    found = {each.__name__: [str(row) for row in each.objects.order_by("pk").values_list()] for each in models}
+    return found | {"AuditEvent": [str(row) for row in AuditEvent.objects.exclude(action="sign-in").values_list()]}
+
+
+def refuses(send, wrong, **kept):
+    """Each wrong value is named, what was typed in these fields stays typed, and nothing is stored.
+
+    A field stands beside what is sent in it; beside None, it is looked at only where something wrong is typed there.
+    """
+    before = stored()
+    for typed, said in wrong:
+        response = send(**typed)
+        assert response.status_code == 400, typed
+        assert said.lower() in words(response).lower(), typed
+        for name, sent in kept.items():
+            if sent is not None or name in typed:
+                assert field_value(response, name) == typed.get(name, sent), typed
+        assert stored() == before, typed
 
 
 def without_triggers():

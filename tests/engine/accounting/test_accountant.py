@@ -51,23 +51,6 @@ def hockey_stick(p, q, epsilon):
     return np.maximum(p - math.exp(epsilon) * q, 0).sum()
 
 
-def test_prices_agree_with_opendp_for_gaussian_noise_and_for_choices():
-    import opendp.prelude as dp
-
-    dp.enable_features("contrib")
-    space = dp.vector_domain(dp.atom_domain(T=int)), dp.l2_distance(T=float)
-    gaussians = dp.c.make_composition([dp.m.make_gaussian(*space, scale=100.0)] * 1000)
-    theirs = dp.c.make_zCDP_to_approxDP(gaussians).map(1.0).epsilon(1e-6)
-    ours = price([times(DiscreteGaussianEvent(noise_variance=10_000), 1000)], delta=MILLIONTH)
-    assert ours.epsilon / EPSILON_UNITS == pytest.approx(theirs, abs=2e-12)
-    assert ours.rho == pytest.approx(gaussians.map(1.0) * EPSILON_UNITS, abs=1)
-    scores = dp.vector_domain(dp.atom_domain(T=int)), dp.linf_distance(T=int)
-    choice = dp.m.make_noisy_max(*scores, dp.zero_concentrated_divergence(), scale=20.0)
-    assert price([ExponentialMechanismEvent(epsilon=TENTH)], delta=Fraction(0)).rho == pytest.approx(
-        choice.map(1) * EPSILON_UNITS, abs=1
-    )
-
-
 def test_every_amount_is_rounded_up():
     found = price([LaplaceEvent(noise_multiplier=3)], delta=Fraction(0))
     assert found.pure_epsilon == 333_333_333_334

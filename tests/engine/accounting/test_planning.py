@@ -1,7 +1,5 @@
 """Figures for fixed plans, composition theorems, Rényi curves: exact, or on the safe side of an independent figure."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from functools import partial
@@ -77,6 +75,9 @@ REPLACED = ParallelEvent(events=(PureEvent(epsilon=1),), neighbours="replace")
         ([times(times(GaussianEvent(noise_variance=10_000), 10), 100)], exact_gaussian, 1.3675714750842936, 1e-11),
         (MIXED, loss_distribution, 9.126530, 1e-5),
         (MIXED, renyi, 9.692587, 1e-5),
+        # By autodp 0.2.3.1, Composition()(...).get_approxDP(1e-6), whose figures are less than 1e-6 too large.
+        (LAPLACES, renyi, 20.039575881220415 - 9.99e-7, 1.0999e-5),
+        ([times(PureEvent(epsilon=TENTH), 1000)], renyi, 20.450376460678232 - 9.99e-7, 1.0999e-5),
         # Repetitions of repetitions multiply.
         ([times(times(PureEvent(epsilon=TENTH), 10), 100)], exact_pure, 19.344671447993, 1e-11),
         ([times(times(PureEvent(epsilon=TENTH), 10), 100)], loss_distribution, 19.344671447993, 3e-6),
@@ -93,24 +94,6 @@ def test_each_rule_gives_the_known_figure_on_the_safe_side(plan, rule, true, all
     assert found.question is FigureUse.PLANNED
     assert found.delta == MILLIONTH
     assert -1e-9 <= float(found.epsilon) - true <= allowance
-
-
-def test_the_privacy_loss_distribution_is_never_below_dp_accountings_own_at_the_same_grid():
-    import dp_accounting
-    from dp_accounting import pld
-
-    accountant = pld.PLDAccountant(
-        dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE, value_discretization_interval=1e-4
-    )
-    accountant.compose(
-        dp_accounting.ComposedDpEvent(
-            [
-                dp_accounting.SelfComposedDpEvent(dp_accounting.LaplaceDpEvent(10.0), 300),
-                dp_accounting.SelfComposedDpEvent(dp_accounting.GaussianDpEvent(100.0), 700),
-            ]
-        )
-    )
-    assert float(loss_distribution(MIXED, delta=MILLIONTH).epsilon) >= accountant.get_epsilon(1e-6)
 
 
 def test_a_plan_is_listed_with_every_figure_the_least_first():
@@ -242,23 +225,6 @@ ORDERS = [Fraction(3, 2), Fraction(2), Fraction(5), Fraction(20)]
 
 def drawn_of(event, rate, scheme="without_replacement", neighbours="replace"):
     return SubsampledEvent(event=event, rate=rate, scheme=scheme, neighbours=neighbours)
-
-
-@pytest.mark.parametrize(
-    ("plan", "autodp"),
-    [
-        # autodp 0.2.3.1, Composition()(...).get_approxDP(1e-6)
-        ([times(LaplaceEvent(noise_multiplier=10), 1000)], 20.039575881220415),
-        ([times(PureEvent(epsilon=TENTH), 1000)], 20.450376460678232),
-        (
-            [times(LaplaceEvent(noise_multiplier=10), 300), times(GaussianEvent(noise_variance=10_000), 700)],
-            9.692587162648259,
-        ),
-    ],
-)
-def test_plans_agree_with_autodp_on_the_safe_side(plan, autodp):
-    ours, _ = renyi_epsilon(plan, delta=MILLIONTH)
-    assert -1e-6 <= float(ours) - autodp <= 1e-5
 
 
 def test_randomized_response_is_summed_over_its_categories():

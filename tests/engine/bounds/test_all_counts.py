@@ -1,7 +1,5 @@
 """One bound for every counting query over a noisy histogram, whichever are asked."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import combinations, product
 from math import exp, inf, sqrt

@@ -1,7 +1,5 @@
 """Mean errors of a certificate: the distance of two tables, how far a unit moves it, its noise, price and bounds."""
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from fractions import Fraction
 from itertools import combinations, product
@@ -13,23 +11,17 @@ import pytest
 from releases.engine.accounting import accountant
 from releases.engine.bounds.distance import ScaledRows, distance, rows_apart
 from releases.engine.domain.privacy import ApproxDP, PureDP
-from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
-from releases.engine.mechanisms.base import mechanism, plan_from_json
+from releases.engine.mechanisms.base import plan_from_json
 from releases.engine.mechanisms.error_certificate import Certificate
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.verification.tables import rows_of
 from releases.engine.workload.kinds import largest_error
-from releases.engine.workload.parsing import read_question
+from tests.engine import telling
 
 SIZES = {"a": 2, "b": 3, "c": 2, "d": 2}
 COLUMNS = [
-    {
-        "name": name,
-        "type": "categorical",
-        "categories": [f"{name}{each}" for each in range(size)],
-        "outside": f"{name}0",
-    }
+    {"name": name, "type": "categorical", "categories": [f"{name}{n}" for n in range(size)], "outside": f"{name}0"}
     for name, size in SIZES.items()
 ]
 WORKLOAD = {"version": 1, "queries": [{"marginal": ["a", "b"]}, {"count": {"a": ["a0"]}}]}
@@ -41,13 +33,11 @@ ALL = ["asked", "pairs", "triples"]
 
 
 def planned(means, released=ROWS, *, budget=PURE, beta=Fraction(1, 5), rows=1, neighbours="add_remove", columns=None):
-    unit = {"kind": "row"} if rows == 1 else {"kind": "person", "id": "who", "max_rows": rows}
-    schema = Schema.from_json({"version": 1, "columns": COLUMNS, "neighbours": neighbours, "unit": unit})
     asked = {"workload": WORKLOAD, "released": released, "means": means}
     if set(means) & {"pairs", "triples"}:
         asked["columns"] = list(columns or SIZES)
-    question = read_question({"version": 1, "queries": [{"largest_error": asked}]}, schema.universe)
-    return mechanism("measured-error").plan(schema, question, budget=budget, beta=beta)
+    given = {"budget": budget, "beta": beta, "unit": telling.unit_of(rows)}
+    return telling.planned("measured-error", COLUMNS, {"largest_error": asked}, neighbours, **given)
 
 
 def drawn(number, seed):
@@ -282,14 +272,13 @@ def test_a_question_without_means_is_what_it_was():
     ],
 )
 def test_a_question_that_breaks_a_rule_is_refused_by_field_value_and_rule(asked, said):
-    universe = Schema.from_json({"version": 1, "columns": COLUMNS}).universe
     value = {"workload": WORKLOAD, "released": ROWS, **asked}
     with pytest.raises(InvalidInput, match=said):
-        read_question({"version": 1, "queries": [{"largest_error": value}]}, universe)
+        telling.planned("measured-error", COLUMNS, {"largest_error": value})
 
 
 def test_a_set_of_too_many_or_too_large_tables_is_refused_and_none_is_left_out(monkeypatch):
-    universe = Schema.from_json({"version": 1, "columns": COLUMNS}).universe
+    universe = telling.schema_of(COLUMNS).universe
     names = universe.names
     cells = sum(SIZES[a] * SIZES[b] * SIZES[c] for a, b, c in combinations(SIZES, 3))
     monkeypatch.setattr(largest_error, "MAX_TABLE_CELLS", cells)

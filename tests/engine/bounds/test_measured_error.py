@@ -1,8 +1,6 @@
 """A certificate: the largest error of published counts, its noise, its price, and that its bound is true and no shorter
 than it must be."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from types import SimpleNamespace
@@ -13,14 +11,12 @@ import pytest
 from releases.engine.accounting import accountant
 from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.privacy import ApproxDP, PureDP
-from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
-from releases.engine.mechanisms.base import mechanism, mechanisms, plan_from_json
+from releases.engine.mechanisms.base import mechanisms, plan_from_json
 from releases.engine.mechanisms.error_certificate import Certificate
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Histogram
 from releases.engine.verification.tables import rows_of
-from releases.engine.workload.parsing import read_question
 from tests.engine import telling
 
 COLUMNS = [
@@ -39,12 +35,9 @@ SHA = "0" * 64
 def planned(
     released, *, budget=PURE, beta=Fraction(1, 5), rows=1, neighbours="add_remove", workload=WORKLOAD, number=0
 ):
-    unit = {"kind": "row"} if rows == 1 else {"kind": "person", "id": "who", "max_rows": rows}
-    schema = Schema.from_json({"version": 1, "columns": COLUMNS, "neighbours": neighbours, "unit": unit})
     query = {"largest_error": {"workload": workload, "released": released}}
-    question = read_question({"version": 1, "queries": [query]}, schema.universe)
-    options = {"number": number}
-    return mechanism("measured-error").plan(schema, question, budget=budget, beta=beta, options=options)
+    given = {"budget": budget, "beta": beta, "unit": telling.unit_of(rows), "number": number}
+    return telling.planned("measured-error", COLUMNS, query, neighbours, **given)
 
 
 def counts(plan, table=TRUTH):
@@ -203,9 +196,8 @@ def test_numbers_that_are_not_of_the_workload_are_refused(what, numbers, rule):
     ],
 )
 def test_a_question_that_breaks_a_rule_is_refused_by_field_value_and_rule(value, said):
-    universe = Schema.from_json({"version": 1, "columns": COLUMNS}).universe
     with pytest.raises(InvalidInput, match=said):
-        read_question({"version": 1, "queries": [{"largest_error": value}]}, universe)
+        telling.planned("measured-error", COLUMNS, {"largest_error": value})
 
 
 # What a fit expects of its certificate before it has run

@@ -1,7 +1,5 @@
 """Whole rows from weights: exact in number, never negative, and close in every marginal."""
 
-from __future__ import annotations
-
 import itertools
 from importlib import import_module
 

@@ -1,7 +1,5 @@
 """Noise of a private real scale: its laws against mpmath, its draws against the rounded law, at every precision."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """The attack: it finds what known columns say of a hidden one, looks at nothing else, and its tree is the longest."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from math import log
 

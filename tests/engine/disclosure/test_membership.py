@@ -4,8 +4,6 @@ Statistical tests have fixed streams. Were these not fixed, a test without a pro
 with that of the intervals, 1/60.
 """
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import replace
 from math import exp, log, sqrt

@@ -1,7 +1,5 @@
 """Histograms of neighbouring tables: how far they lie apart, and that noise on their cells hides it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

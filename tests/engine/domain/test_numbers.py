@@ -1,7 +1,5 @@
 """Noise on sums, means, second moments and votes: what is spent, what is drawn, and what the intervals hold."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 from math import sqrt
@@ -17,18 +15,17 @@ from releases.engine.bounds.accuracy import Proof, gaussian_max_quantile
 from releases.engine.domain.privacy import ApproxDP, PureDP
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
-from releases.engine.mechanisms.base import mechanism
 from releases.engine.mechanisms.sums import GaussianLaw, LaplaceLaw
 from releases.engine.noise.discrete import LARGEST_SCALE
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Rows, Tally
 from releases.engine.verification.recording import record
 from releases.engine.verification.tables import Remembered
-from releases.engine.workload.parsing import read_question
 from releases.engine.workload.row_means import MeanRead, Means, PairedMeans, pooled
 from releases.engine.workload.row_sums import CentredMoments, CentredSums, NoisySums, shown
+from tests.engine import telling
+from tests.engine.telling import RELATIONS, unit_of
 
-RELATIONS = ["add_remove", "replace"]
 PURE = PureDP(epsilon=Fraction(1))
 APPROX = ApproxDP(epsilon=Fraction(1), delta=Fraction(1, 10**6))
 RHO = zcdp_budget(epsilon=APPROX.epsilon, delta=APPROX.delta).rho
@@ -64,11 +61,8 @@ in_every_way = pytest.mark.parametrize(("name", "neighbours"), [*product(dict(BO
 def planned(
     name, query, *, neighbours="add_remove", budget=None, beta=Fraction(1, 20), columns=COLUMNS, rows=1, **options
 ):
-    unit = {"kind": "row"} if rows == 1 else {"kind": "person", "id": "who", "max_rows": rows}
-    schema = Schema.from_json({"version": 1, "columns": columns, "neighbours": neighbours, "unit": unit})
-    question = read_question({"version": 1, "queries": [query]}, schema.universe)
-    budget = budget or dict(BOTH)[name]
-    return mechanism(name).plan(schema, question, budget=budget, beta=beta, options=options)
+    given = {"budget": budget or dict(BOTH)[name], "beta": beta, "unit": unit_of(rows)}
+    return telling.planned(name, columns, query, neighbours, **given, **options)
 
 
 def rows_of(universe, count, seed=1):

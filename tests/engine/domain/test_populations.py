@@ -1,7 +1,5 @@
 """Which tables count the same rows, and that numbers of different populations are not combined."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """The universe: declared bins, and a named refusal for every way to declare them wrongly."""
 
-from __future__ import annotations
-
 import json
 from decimal import Decimal
 

@@ -3,8 +3,6 @@
 Privacy is held against brute force: all neighbours of a small universe, and the scales that samplers were given.
 """
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from fractions import Fraction
@@ -19,13 +17,14 @@ from scipy.stats import norm
 from releases.engine.accounting import accountant
 from releases.engine.bounds.accuracy import gaussian_weighted_quantile, laplace_weighted_quantile
 from releases.engine.domain.privacy import ApproxDP, PureDP
-from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
-from releases.engine.mechanisms.base import mechanism, mechanisms
+from releases.engine.mechanisms.base import mechanisms
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.verification.recording import record
 from releases.engine.verification.tables import counts_of
 from releases.engine.workload.queries import Marginal, Workload
+from tests.engine import telling
+from tests.engine.telling import RELATIONS
 
 COLUMNS = [
     {"name": "age", "type": "integer", "edges": [0, 10, 20, 30]},
@@ -33,7 +32,6 @@ COLUMNS = [
 ]
 ASKED = [{"marginal": ["age", "sex"]}, {"prefix": "age"}, {"count": {"sex": ["f"]}}]
 PURE, APPROXIMATE = PureDP(epsilon=Fraction(1)), ApproxDP(epsilon=Fraction(1), delta=Fraction(1, 10**6))
-RELATIONS = ["add_remove", "replace"]
 NOISY = ["laplace-queries", "gaussian-queries"]
 COUNTING = [name for name, each in mechanisms().items() if not each.answers]
 
@@ -41,8 +39,7 @@ weights = st.one_of(st.integers(1, 4), st.integers(1, 1000))
 
 
 def schema_of(neighbours="add_remove", max_rows=1):
-    unit = {"kind": "row"} if max_rows == 1 else {"kind": "person", "id": "p", "max_rows": max_rows}
-    return Schema.from_json({"version": 1, "columns": COLUMNS, "neighbours": neighbours, "unit": unit})
+    return telling.schema_of(COLUMNS, neighbours, telling.unit_of(max_rows))
 
 
 def weighted(given_weights, asked=ASKED):
@@ -50,10 +47,8 @@ def weighted(given_weights, asked=ASKED):
 
 
 def planned(name, queries, *, schema=None, budget=None, beta=Fraction(1, 20), options=None):
-    schema = schema or schema_of()
     budget = budget or (PURE if name.startswith("laplace") else APPROXIMATE)
-    workload = Workload.from_json({"version": 1, "queries": queries}, schema.universe)
-    return mechanism(name).plan(schema, workload, budget=budget, beta=beta, options=options)
+    return telling.planned(name, schema or schema_of(), queries, budget=budget, beta=beta, **(options or {}))
 
 
 def all_changes(plan):

@@ -3,8 +3,6 @@
 A run that failed for some draws would be tried again with others, under the same charge: docs/explanation/retries.md.
 """
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 from dataclasses import replace

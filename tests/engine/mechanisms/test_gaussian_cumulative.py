@@ -1,7 +1,5 @@
 """Cumulative counts by a square root: what one unit moves, what comes back, and how close it is."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Combinations that cannot occur: no mechanism makes such a row, and leaving such rows out keeps every sensitivity."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from itertools import pairwise, product
@@ -30,10 +28,10 @@ from releases.engine.tables.possible import only_possible
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.questions import of_columns_asked
 from tests.engine import telling
+from tests.engine.telling import RELATIONS
 
 #: Every mechanism that can make rows, also one that joins later.
 MAKERS = [name for name, each in mechanisms().items() if ROWS in each.options]
-RELATIONS = ["add_remove", "replace"]
 BUDGETS = [PureDP(epsilon=Fraction(2)), ApproxDP(epsilon=Fraction(2), delta=Fraction(1, 10**6))]
 COLUMNS = [
     {"name": "age", "type": "integer", "edges": [0, 15, 30, 60]},
@@ -63,14 +61,11 @@ def cannot_be(age, status, child, work):
 
 
 def schema_of(neighbours="add_remove", impossible=IMPOSSIBLE, columns=COLUMNS, **more):
-    return Schema.from_json(
-        {"version": 1, "columns": columns, "neighbours": neighbours, "impossible": impossible, **more}
-    )
+    return telling.schema_of(columns, neighbours, impossible=impossible, **more)
 
 
 def planned(name, schema, asked, budget, **options):
-    question = read_question({"version": 1, "queries": asked}, schema.universe)
-    return mechanism(name).plan(schema, question, budget=budget, beta=Fraction(1, 20), options=options)
+    return telling.planned(name, schema, asked, budget=budget, **options)
 
 
 @pytest.mark.parametrize("asked", ASKED)

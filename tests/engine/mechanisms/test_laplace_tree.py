@@ -1,7 +1,5 @@
 """Cumulative counts from a tree of ranges: what one unit moves, which ranges an answer adds up, and what it is for."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Values of quantiles in small groups, which lean towards what all groups have in common."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Noisy tables over a column and its levels: they add up, are the best linear estimate, and are within what is said."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Levels of a column: no mechanism makes a row that contradicts them, and fits know what goes together."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import permutations
 
@@ -10,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from releases.engine.domain.privacy import ApproxDP, PureDP
+from releases.engine.domain.privacy import PureDP
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.estimation.components import are_levels_joined
@@ -23,16 +21,13 @@ from releases.engine.estimation.possible_rows import mend
 from releases.engine.estimation.result import Component, Distribution
 from releases.engine.estimation.synthetic import synthetic_records
 from releases.engine.estimation.ways import WayAxes, WayTree
-from releases.engine.mechanisms.base import LEVELS_NOTE, ROWS, mechanism, mechanisms, plan_from_json
+from releases.engine.mechanisms.base import LEVELS_NOTE, plan_from_json
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.run import run_release
 from releases.engine.tables.counts import Rows
 from releases.engine.tables.possible import only_possible
-from releases.engine.workload.parsing import read_question
-from tests.engine.mechanisms.test_impossible import distributions
+from tests.engine.mechanisms.test_impossible import BUDGETS, MAKERS, distributions, planned
 
-MAKERS = [name for name, each in mechanisms().items() if ROWS in each.options]
-BUDGETS = [PureDP(epsilon=Fraction(2)), ApproxDP(epsilon=Fraction(2), delta=Fraction(1, 10**6))]
 #: Six towns in three districts in two regions; the last district is all of its region.
 DISTRICT_OF, REGION_OF = [0, 0, 1, 1, 2, 2], [0, 0, 0, 0, 1, 1]
 ASKED = {
@@ -62,11 +57,6 @@ def schema_of(neighbours="add_remove", towns=6, more=(), **said):
         *more,
     ]
     return Schema.from_json({"version": 1, "columns": columns, "neighbours": neighbours, **said})
-
-
-def planned(name, schema, asked, budget, **options):
-    question = read_question({"version": 1, "queries": asked}, schema.universe)
-    return mechanism(name).plan(schema, question, budget=budget, beta=Fraction(1, 20), options=options)
 
 
 def table_of(universe, rows):

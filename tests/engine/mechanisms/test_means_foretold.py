@@ -1,7 +1,5 @@
 """What is said of means by group before a release holds for every table whose groups are large enough."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One contract for every registered mechanism: what a plan is, what a run keeps of it, and that its bound is true."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Live private multiplicative weights: what is free, what is paid, what is kept secret, and that bounds hold."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import combinations, product
 from math import sqrt

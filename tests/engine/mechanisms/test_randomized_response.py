@@ -1,7 +1,5 @@
 """Randomized response: the law of a report, what it costs, and intervals for the counts behind the reports."""
 
-from __future__ import annotations
-
 from collections import Counter
 from fractions import Fraction
 from itertools import pairwise, product

@@ -1,7 +1,5 @@
 """Medians with noise scaled to smooth sensitivity: the three proofs by the numbers, the runs, and the paid bound."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from math import exp, sqrt
 from unittest.mock import patch

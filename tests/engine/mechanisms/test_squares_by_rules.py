@@ -1,7 +1,5 @@
 """Tables that count rows of their own: those that count the same ones agree, and one bound holds for all answers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product

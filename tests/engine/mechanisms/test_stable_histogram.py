@@ -1,7 +1,5 @@
 """Values above a threshold: the threshold against its definition, exact privacy of small neighbours, what is said."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 from math import exp

@@ -4,8 +4,6 @@ Tables are simulated on fixed streams from a population that is known. Were thes
 with probability below 1e-6.
 """
 
-from __future__ import annotations
-
 import inspect
 from fractions import Fraction
 from math import comb, sqrt

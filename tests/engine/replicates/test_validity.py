@@ -1,7 +1,5 @@
 """Intervals from replicates are offered where they were measured to hold, and nowhere else."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Four ways of releasing many counts: their bounds against independent arithmetic, simulation and real plans."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache

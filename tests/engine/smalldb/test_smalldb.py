@@ -4,8 +4,6 @@ Statistical tests run on fixed streams; on a fresh one a right mechanism would f
 What the draw is made of is tested in `test_smalldb_counting`.
 """
 
-from __future__ import annotations
-
 import re
 from copy import copy
 from fractions import Fraction

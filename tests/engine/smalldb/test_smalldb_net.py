@@ -3,8 +3,6 @@
 Statistical tests run on fixed streams; on a fresh one a right mechanism would fail each with probability at most 1e-6.
 """
 
-from __future__ import annotations
-
 from math import log
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The benchmarks at a size that takes no time: each yields its table, says what is missing, and judges its targets."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from io import StringIO
 

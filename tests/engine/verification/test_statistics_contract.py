@@ -7,8 +7,6 @@ needs an entry in `QUESTIONS` and in `HOLDS`, and each mechanism that answers it
 case of `manage.py verify`: without them a test fails that names what is missing.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 from dataclasses import replace

@@ -3,8 +3,6 @@
 The looks run on fixed streams; on a fresh one a right mechanism would fail each with probability at most 1e-6.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction

@@ -6,22 +6,27 @@ replacement, gets the mechanism's noise, and is read. Samples of which nothing i
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
-from releases.engine.domain.privacy import ApproxDP, PureDP
-from releases.engine.domain.schema import Schema
-from releases.engine.mechanisms.base import mechanism
-from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Rows
-from releases.engine.workload.parsing import read_question
-from tests.engine.workload.test_regression_coverage import BETA, FALSE_ALARM, FOLDER, ROWS, RUNS, SURVEY, codes_of
+from tests.engine import telling
+from tests.engine.workload.test_regression_coverage import (
+    BETA,
+    BUDGETS,
+    FALSE_ALARM,
+    FOLDER,
+    ROWS,
+    RUNS,
+    SURVEY,
+    codes_of,
+    misses,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,11 +108,6 @@ LINES = [
 ]
 
 
-def budget_of(name, epsilon):
-    exact = Fraction(epsilon)
-    return PureDP(epsilon=exact) if name == "laplace-numbers" else ApproxDP(epsilon=exact, delta=Fraction(1, 10**6))
-
-
 def bins_of(column, codes):
     """Of categories their codes."""
     if "categories" in column:
@@ -161,35 +161,23 @@ def truth_of(predictors, shape, having, others):
 @pytest.mark.parametrize("line", [line for line in LINES if line.file.exists()], ids=str)
 def test_odds_ratios_hold_on_samples_of_real_tables_and_half_as_long_they_do_not(line):
     """Intervals that hold fail a case with probability at most 1e-6; those half as long are seen to miss."""
-    columns = {"version": 1, "columns": line.columns, "neighbours": "add_remove", "unit": {"kind": "row"}}
-    schema = Schema.from_json(json.loads(json.dumps(columns)))
     outcome, *predictors = line.columns
     names = [each["name"] for each in predictors]
-    asked = {"outcome": outcome["name"], "values": line.values, "columns": names}
-    question = read_question({"version": 1, "queries": [{"logistic_regression": asked}]}, schema.universe)
-    codes = codes_of(line, schema.universe)
+    query = {"logistic_regression": {"outcome": outcome["name"], "values": line.values, "columns": names}}
+    universe = telling.schema_of(line.columns).universe
+    codes = codes_of(line, universe)
     binned = [bins_of(each, codes[each["name"]]) for each in line.columns]
     has_it = binned[0][0] == line.code
     shape = [size for _, size in binned[1:]]
     cells = np.ravel_multi_index([bins for bins, _ in binned[1:]], shape)
     both = [np.bincount(cells[which], minlength=int(np.prod(shape))) for which in (has_it, ~has_it)]
     whole_table, truth = np.concatenate(both), truth_of(predictors, shape, *both)
-    table = Rows(universe=schema.universe, columns=codes)
+    table = Rows(universe=universe, columns=codes)
     for name, epsilon, least_said in line.budgets:
-        plan = mechanism(name).plan(schema, question, budget=budget_of(name, epsilon), beta=BETA)
+        plan = telling.planned(name, line.columns, query, budget=BUDGETS[name](epsilon), beta=BETA)
         assert plan.noised.measurement.totals(table) == whole_table.tolist()
-        rng, samples = StreamRandomness(f"{line} {name} {epsilon}".encode()), np.random.default_rng(epsilon)
-        said = missed = missed_by_half = 0
-        for _ in range(RUNS):
-            sample = samples.multinomial(ROWS, whole_table / whole_table.sum())
-            reading = plan.noised.read((sample + np.array(list(plan.noised.noise(rng)))).tolist())
-            if reading.chosen:
-                continue
-            said += 1
-            (low, high), (released,) = reading.spans[0].T, reading.estimates
-            missed += bool(((truth < low) | (truth > high)).any())
-            shorter = (truth < (low + released) / 2) | (truth > (high + released) / 2)
-            missed_by_half += bool(shorter.any())
+        sampled = partial(np.random.default_rng(epsilon).multinomial, ROWS, whole_table / whole_table.sum())
+        said, missed, missed_by_half = misses(plan, sampled, truth, seed=f"{line} {name} {epsilon}")
         assert said >= least_said * RUNS
         most = binom.isf(FALSE_ALARM, said, float(BETA))
         assert missed <= most < missed_by_half

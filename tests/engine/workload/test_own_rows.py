@@ -22,6 +22,7 @@ from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Histogram
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.queries import Workload
+from tests.engine import telling
 
 SEX = {"name": "sex", "type": "categorical", "categories": ["f", "m"]}
 #: One bin, and what it leaves out.
@@ -46,8 +47,7 @@ QUERIES = [
 
 
 def schema_of(neighbours="add_remove", rows=1, columns=COLUMNS):
-    unit = {"kind": "row"} if rows == 1 else {"kind": "person", "id": "who", "max_rows": rows}
-    return Schema.from_json({"version": 1, "columns": columns, "neighbours": neighbours, "unit": unit})
+    return telling.schema_of(columns, neighbours, telling.unit_of(rows))
 
 
 def asked(queries, schema, *, own_rows=True):

@@ -4,8 +4,6 @@ The questions are evaluated row by row in plain Python, from the words of the wo
 used but what it declares.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, product

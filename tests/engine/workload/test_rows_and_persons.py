@@ -1,7 +1,5 @@
 """Tables of rows and tables of persons in one release: how far one person moves all of them, by brute force."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from fractions import Fraction
@@ -12,28 +10,24 @@ import pytest
 
 from releases.engine.domain.counted import Counted
 from releases.engine.domain.population import one_population
-from releases.engine.domain.privacy import privacy_budget
-from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.estimation.fit import NoisyMarginal, fit_marginals
-from releases.engine.mechanisms.base import ROWS_AND_PERSONS, ROWS_AS_PERSONS, mechanism, mechanisms, plan_from_json
+from releases.engine.mechanisms.base import ROWS_AND_PERSONS, ROWS_AS_PERSONS, mechanisms, plan_from_json
 from releases.engine.mechanisms.budget_split import Allowance
 from releases.engine.mechanisms.error_certificate import Certificate
 from releases.engine.mechanisms.least_squares import LeastSquares
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import CountsApart, Histogram
-from releases.engine.workload.parsing import read_question
+from tests.engine import telling
+from tests.engine.telling import PERSON, workload_of
+from tests.engine.workload.test_own_rows import BUDGETS
 
 SEX = {"name": "sex", "type": "categorical", "categories": ["f", "m"]}
 WARD = {"name": "ward", "type": "categorical", "categories": ["a", "b"], "outside": "b"}
 COST = {"name": "cost", "type": "integer", "edges": [0, 1, 2, 3]}
 VISITS = {"name": "visits", "type": "integer", "edges": [0, 2, 3], "formula": "count_per_person()"}
-SOME = {
-    "name": "some",
-    "type": "categorical",
-    "categories": ["true", "false"],
-    "formula": 'any_per_person(ward = "a")',
-}
+SOME = {"name": "some", "type": "categorical", "categories": ["true", "false"]}
+SOME["formula"] = 'any_per_person(ward = "a")'
 COLUMNS = [SEX, VISITS, WARD, SOME, COST]
 SIZES = {"sex": 2, "ward": 2, "cost": 3, "visits": 2, "some": 2}
 QUERIES_OF_ROWS = [
@@ -50,26 +44,14 @@ QUERIES_OF_PERSONS = [
     {"count": {"some": ["true"]}},
     {"prefix": "visits"},
 ]
-BUDGETS = {
-    "laplace-queries": privacy_budget(epsilon="1"),
-    "gaussian-queries": privacy_budget(epsilon="1", delta="1e-6"),
-}
 
 
 def schema_of(neighbours="add_remove", rows=2, columns=COLUMNS):
-    unit = {"kind": "person", "id": "who", "max_rows": rows}
-    return Schema.from_json({"version": 1, "columns": columns, "neighbours": neighbours, "unit": unit})
-
-
-def asked(queries, schema):
-    return read_question({"version": 1, "queries": queries}, schema.universe)
+    return telling.schema_of(columns, neighbours, {**PERSON, "max_rows": rows})
 
 
 def planned(name, queries, schema=None, **options):
-    schema = schema or schema_of()
-    return mechanism(name).plan(
-        schema, asked(queries, schema), budget=BUDGETS[name], beta=Fraction(1, 20), options=options
-    )
+    return telling.planned(name, schema or schema_of(), queries, budget=BUDGETS[name], **options)
 
 
 def answered(query, cell):
@@ -161,7 +143,7 @@ def test_a_release_of_both_makes_no_synthetic_rows_and_can_be_planned_again():
 def test_every_other_method_says_why_it_does_not_answer_both():
     queries, tried = [{"marginal": ["ward"]}, {"marginal": ["some"]}], 0
     schema = schema_of(columns=[WARD, SOME])
-    workload = asked(queries, schema)
+    workload = workload_of(queries, schema)
     for name, each in mechanisms().items():
         if not each.can_answer(workload):
             continue
@@ -182,7 +164,7 @@ def test_every_other_method_says_why_it_does_not_answer_both():
 )
 def test_no_table_and_no_statistic_is_of_rows_and_persons_at_once(query):
     with pytest.raises(InvalidInput, match="count persons, and the other columns count rows"):
-        asked([query], schema_of())
+        workload_of([query], schema_of())
 
 
 def test_where_a_row_is_protected_there_is_nothing_of_persons():
@@ -204,9 +186,7 @@ def test_each_table_is_answered_with_the_counts_of_its_own_kind():
     queries = [{"marginal": ["some"]}, {"marginal": ["sex", "ward"]}, {"prefix": "visits"}, {"marginal": ["ward"]}]
     columns = [VISITS, SEX, SOME, WARD]
     schema = schema_of("replace", 3, columns)
-    plan = mechanism("laplace-queries").plan(
-        schema, asked(queries, schema), budget=privacy_budget(epsilon="100"), beta=Fraction(1, 20)
-    )
+    plan = telling.planned("laplace-queries", schema, queries, epsilon=100)
     counts = counts_of(plan.schema, [[100, 200], [300, 400]], [[1000, 2000], [3000, 4000]])
     result = plan.run(counts, rng=StreamRandomness(b"both"))
     expected = [[4000, 6000], [100, 200, 300, 400], [3000, 10_000], [400, 600]]

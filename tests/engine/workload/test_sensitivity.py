@@ -1,7 +1,5 @@
 """How far one unit moves sums over rows: against brute force over all neighbours of small tables."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 from math import floor
@@ -11,23 +9,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from releases.engine.domain.schema import Schema
 from releases.engine.tables.counts import Rows
 from releases.engine.workload import row_means, row_regression
 from releases.engine.workload.measurements import measurements
-from releases.engine.workload.parsing import read_question
 from releases.engine.workload.sensitivity import ONE, Span, changes
+from tests.engine import telling
+from tests.engine.telling import RELATIONS
 
-RELATIONS = ["add_remove", "replace"]
 YES_NO = {"type": "categorical", "categories": ["yes", "no"], "outside": "no"}
 
 
-def unit_of(rows):
-    return {"kind": "row"} if rows == 1 else {"kind": "person", "id": "who", "max_rows": rows}
-
-
 def schema_of(columns, neighbours, rows=1):
-    return Schema.from_json({"version": 1, "columns": columns, "neighbours": neighbours, "unit": unit_of(rows)})
+    return telling.schema_of(columns, neighbours, telling.unit_of(rows))
 
 
 def integers(ends):
@@ -35,8 +28,7 @@ def integers(ends):
 
 
 def measured(schema, query):
-    question = read_question({"version": 1, "queries": [query]}, schema.universe)
-    return measurements(question.statistic, schema, takes_pairs=True)
+    return measurements(telling.workload_of([query], schema).statistic, schema, takes_pairs=True)
 
 
 def contributions(measurement):
@@ -255,18 +247,22 @@ def test_sums_of_a_regression_move_exactly_as_far_as_declared_where_rows_are_add
     compared(measurement, [*scales, *[of_squares * steps**2] * numbers], is_attained=neighbours == "add_remove")
 
 
-@settings(max_examples=20)
-@given(st.sampled_from(["no", "drop"]), relations, st.integers(1, 2))
-def test_cells_of_a_logistic_regression_move_exactly_as_far_as_declared(outside, neighbours, rows):
-    columns = [{"name": f"c{i}", **YES_NO, "outside": outside} for i in range(2)]
-    schema = schema_of([*columns, {"name": "n", "type": "integer", "edges": [0, 1, 2]}], neighbours, rows)
-    query = {"logistic_regression": {"outcome": "c0", "values": ["yes"], "columns": ["n", "c1"]}}
+def moves_exactly_as_declared(schema, query):
     (measurement,) = measured(schema, query)
     differences = np.abs(all_differences(measurement))
     declared = measurement.moved.sensitivity()
     assert declared.l1 == differences.sum(axis=1).max()
     assert declared.l2_squared == (differences**2).sum(axis=1).max()
     assert measurement.moved.most == tuple(differences.max(axis=0))
+
+
+@settings(max_examples=20)
+@given(st.sampled_from(["no", "drop"]), relations, st.integers(1, 2))
+def test_cells_of_a_logistic_regression_move_exactly_as_far_as_declared(outside, neighbours, rows):
+    columns = [{"name": f"c{i}", **YES_NO, "outside": outside} for i in range(2)]
+    schema = schema_of([*columns, {"name": "n", "type": "integer", "edges": [0, 1, 2]}], neighbours, rows)
+    query = {"logistic_regression": {"outcome": "c0", "values": ["yes"], "columns": ["n", "c1"]}}
+    moves_exactly_as_declared(schema, query)
 
 
 @settings(max_examples=70)
@@ -275,12 +271,7 @@ def test_votes_move_exactly_as_far_as_declared(columns, outside, data, neighbour
     ballots = data.draw(st.integers(1, columns))
     schema = schema_of([{"name": f"c{i}", **YES_NO, "outside": outside} for i in range(columns)], neighbours, rows)
     query = {"votes": {"columns": list(schema.universe.names), "category": "yes", "ballots": ballots}}
-    (measurement,) = measured(schema, query)
-    differences = np.abs(all_differences(measurement))
-    declared = measurement.moved.sensitivity()
-    assert declared.l1 == differences.sum(axis=1).max()
-    assert declared.l2_squared == (differences**2).sum(axis=1).max()
-    assert measurement.moved.most == tuple(differences.max(axis=0))
+    moves_exactly_as_declared(schema, query)
 
 
 def test_only_where_no_row_can_be_dropped_a_replaced_row_moves_a_sum_by_its_range_alone():

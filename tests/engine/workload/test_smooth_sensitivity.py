@@ -1,7 +1,5 @@
 """The smooth sensitivity of quantiles against brute force over every table, at every distance, under both relations."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import cache
 from itertools import product

@@ -1,7 +1,5 @@
 """Strongest associations: how far a unit moves a score, the law of the choice, what is found and what is said of it."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, product
 from math import floor

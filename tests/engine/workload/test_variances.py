@@ -1,7 +1,5 @@
 """Variances by group: what their sums move by, what their intervals hold, and how good they are."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import product
 
@@ -11,14 +9,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from releases.engine.domain.privacy import ApproxDP, PureDP
-from releases.engine.mechanisms.base import mechanism
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Rows
 from releases.engine.verification.tables import Remembered
 from releases.engine.verification.truths import bound_holds, truths
 from releases.engine.workload import row_variances
-from releases.engine.workload.parsing import read_question
 from releases.engine.workload.row_variances import variances_within
+from tests.engine import telling
 from tests.engine.workload.test_sensitivity import (
     RELATIONS,
     all_differences,
@@ -149,10 +146,8 @@ COLUMNS = [
 
 
 def planned(name, query, *, neighbours="add_remove", rows=1, beta=Fraction(1, 20), **options):
-    schema = schema_of(COLUMNS, neighbours, rows)
-    question = read_question({"version": 1, "queries": [query]}, schema.universe)
     budget = PURE if name == "laplace-numbers" else APPROX
-    return mechanism(name).plan(schema, question, budget=budget, beta=beta, options=options)
+    return telling.planned(name, schema_of(COLUMNS, neighbours, rows), query, budget=budget, beta=beta, **options)
 
 
 def people(universe, size, seed=3):
@@ -252,12 +247,10 @@ def test_weighted_variances_and_moments_lie_in_their_intervals(name, size):
     """At beta 1e-9 no bound is broken with probability below 1e-8."""
     weight = {"weighted_by": "pay"}
     columns = [{**COLUMNS[0], "edges": [0, 500]}, *COLUMNS[1:]]
-    schema = schema_of(columns, "add_remove")
     for kind in ("variance", "second_moments"):
         query = {kind: {"columns": ["age"], "by": "town", **weight}}
-        question = read_question({"version": 1, "queries": [query]}, schema.universe)
         budget = PURE if name == "laplace-numbers" else APPROX
-        plan = mechanism(name).plan(schema, question, budget=budget, beta=Fraction(1, 10**9))
+        plan = telling.planned(name, columns, query, budget=budget, beta=Fraction(1, 10**9))
         rows = people(plan.schema.universe, size)
         rows.columns["pay"] = np.clip(rows.columns["pay"], 0, 50000)
         assert bound_holds(plan, plan.run(rows, rng=StreamRandomness(b"weighed")), rows)

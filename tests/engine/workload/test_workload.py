@@ -1,7 +1,5 @@
 """Workloads: what they ask, and what one unit can change in the answers, held against brute force."""
 
-from __future__ import annotations
-
 import itertools
 import json
 

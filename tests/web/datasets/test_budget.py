@@ -7,7 +7,8 @@ from django.urls import reverse
 
 from releases import services
 from releases.models import Budget, BudgetRequest, LedgerEntry
-from tests.web.pages import body, field_value, words
+from tests.web.pages import body, words
+from tests.web.steps import refuses
 
 
 @pytest.fixture
@@ -61,13 +62,7 @@ NO_BUDGETS = [
 
 
 def test_an_amount_that_is_no_budget_is_refused_beside_the_field(send):
-    for data, message in NO_BUDGETS:
-        response = send(**data)
-        assert response.status_code == 400
-        assert message in words(response)
-        assert field_value(response, "epsilon") == data.get("epsilon", "3")
-        assert field_value(response, "reason") == "For the yearbook."
-        assert not BudgetRequest.objects.exists()
+    refuses(send, NO_BUDGETS, epsilon="3", reason="For the yearbook.")
 
 
 def test_the_dataset_s_page_counts_what_is_left_in_releases_like_its_newest_finished_one(

@@ -18,6 +18,7 @@ from releases.publication import files
 from releases.services.release_inputs import Refusal
 from tests.web.datasets.conftest import filled
 from tests.web.pages import body, chosen, field_value, words
+from tests.web.steps import refuses
 
 ADULT = {"name": "adult", "kind": "categorical", "values": "true, false", "made": "1", "formula": "age >= 18"}
 READ = [{"name": "person"}, {"name": "age", "kind": "integer", "values": "0, 18, 110"}, {"name": "sex"}]
@@ -58,12 +59,7 @@ WRONG = [
 
 
 def test_what_is_wrong_with_a_formula_is_said_and_nothing_is_declared(send, fresh):
-    for made, said in WRONG:
-        response = send({**ADULT, **made})
-        assert response.status_code == 400
-        assert said in words(response)
-        fresh.refresh_from_db()
-        assert fresh.declared is None
+    refuses(lambda **made: send({**ADULT, **made}), WRONG)
 
 
 def test_an_uploaded_lookup_table_fills_a_recode(send, fresh):

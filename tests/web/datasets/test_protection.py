@@ -15,9 +15,9 @@ from releases.engine.errors import InvalidInput
 from releases.ledger import ledger, refusals, verification
 from releases.models import Budget, BudgetRequest, Dataset, LedgerEntry, Release
 from tests.web.conftest import COLUMNS, CSV
-from tests.web.pages import body, field_value, words
+from tests.web.pages import body
 from tests.web.past_the_guards import lift
-from tests.web.steps import ask_for, protect
+from tests.web.steps import ask_for, protect, refuses
 
 
 @pytest.fixture
@@ -42,12 +42,7 @@ BROKEN = [
 
 
 def test_a_broken_rule_is_named_beside_the_field(send):
-    for data, message in BROKEN:
-        response = send(**data)
-        assert response.status_code == 400
-        assert message in words(response)
-        assert field_value(response, "max_rows") == data.get("max_rows", "1")
-        assert Dataset.objects.get().budget is None
+    refuses(send, BROKEN, max_rows="1")
 
 
 # What was planned keeps its meaning

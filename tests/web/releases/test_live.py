@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from releases.models import AuditEvent, Budget, BudgetRequest, Dataset, LedgerEntry, Notice, Release
 from tests.web.pages import body, link, words
+from tests.web.steps import stored
 
 HTMX = {"HX-Request": "true"}
 
@@ -23,12 +23,6 @@ def check(as_, alice):
         return answer, getattr(client, method)(url, typed)
 
     return send
-
-
-def stored():
-    """Everything that a submit could write."""
-    tables = (AuditEvent, Budget, BudgetRequest, Dataset, LedgerEntry, Notice, Release)
-    return {each.__name__: sorted(map(str, each.objects.values_list())) for each in tables}
 
 
 #: What is right on each page.

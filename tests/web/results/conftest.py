@@ -5,7 +5,29 @@ from io import BytesIO
 
 import pytest
 
+from tests.web.conftest import CSV
 from tests.web.pages import link
+
+
+@pytest.fixture
+def full(dataset, make_draft, carry_out, once):
+    """A published release with synthetic rows."""
+    release = once("full", lambda: carry_out(make_draft(dataset, mechanism="laplace-histogram")))
+    release.refresh_from_db()
+    return release
+
+
+@pytest.fixture
+def publish(make_dataset, make_declared, make_draft, carry_out, once):
+    """A published release of some questions, on a table with other rows and columns as far as they are given."""
+
+    def make(*queries, content=CSV, columns=None, unit=None, budget="2", **choice):
+        table = {"content": content, "unit": unit, "epsilon": budget}
+        dataset = make_declared(columns, **table) if columns else make_dataset(**table)
+        key = repr((queries, content, columns, unit, budget, sorted(choice.items())))
+        return once(key, lambda: carry_out(make_draft(dataset, *queries, **choice)))
+
+    return make
 
 
 @pytest.fixture

@@ -23,18 +23,15 @@ LEAKING = {"inside": 0.584, "outside": 0.511, "difference": 0.0731, "margin": 0.
 
 
 @pytest.fixture
-def full(dataset, make_draft, carry_out, once):
-    """A published release with synthetic rows."""
-    release = once("full", lambda: carry_out(make_draft(dataset, mechanism="laplace-histogram")))
-    release.refresh_from_db()
-    return release
+def few(monkeypatch):
+    """Few people in one table."""
+    monkeypatch.setattr(membership, "PEOPLE", 200)
+    monkeypatch.setattr(membership, "MOST_TABLES", 1)
 
 
 @pytest.fixture
-def attack(monkeypatch, capsys):
-    """Runs the command with few people in one table."""
-    monkeypatch.setattr(membership, "PEOPLE", 200)
-    monkeypatch.setattr(membership, "MOST_TABLES", 1)
+def attack(few, capsys):
+    """Runs the command."""
 
     def run(release):
         call_command("attack", str(release.pk))
@@ -204,12 +201,11 @@ def test_what_cannot_be_tested_is_refused_in_words(full, make_queued, dataset, a
         attack(full)
 
 
-def test_the_file_of_a_release_that_was_not_tested_is_not_there(full, as_, alice):
-    assert as_(alice).get(link("download", full, DISCLOSURE_TEST)).status_code == 404
-
-
-def test_strangers_get_no_file_of_a_private_release(write, as_, charlie):
-    assert as_(charlie).get(link("download", write(), DISCLOSURE_TEST)).status_code == 404
+def test_the_file_is_not_there_without_a_test_nor_for_strangers_of_a_private_release(full, write, as_, alice, charlie):
+    address = link("download", full, DISCLOSURE_TEST)
+    assert as_(alice).get(address).status_code == 404
+    write()
+    assert as_(charlie).get(address).status_code == 404
 
 
 @pytest.fixture
@@ -220,12 +216,6 @@ def try_it(full, as_, alice):
         return as_(person).post(link("attack", full))
 
     return press
-
-
-@pytest.fixture
-def few(monkeypatch):
-    monkeypatch.setattr(membership, "PEOPLE", 200)
-    monkeypatch.setattr(membership, "MOST_TABLES", 1)
 
 
 def offer(full, as_, person):

@@ -25,14 +25,6 @@ FORMULAS = ["=1+1", "@SUM(A1)", "+cmd|' /C calc'!A0", "-2+3+cmd", "＝1+1", "＋
 
 
 @pytest.fixture
-def full(dataset, make_draft, carry_out, once):
-    """A published release with synthetic rows."""
-    release = once("full", lambda: carry_out(make_draft(dataset, mechanism="laplace-histogram")))
-    release.refresh_from_db()
-    return release
-
-
-@pytest.fixture
 def get(as_, alice):
     """What alice downloads."""
 
@@ -138,20 +130,11 @@ def test_before_it_is_published_there_is_nothing_to_download(queued, as_, alice)
         assert as_(alice).get(url).status_code == 404
 
 
-@pytest.fixture
-def release_of(make_declared, make_draft, carry_out):
-    """A published release of the counts of each column of a table of its own."""
-
-    def make(content, columns, mechanism="laplace-histogram"):
-        dataset = make_declared(columns, content=content)
-        return carry_out(make_draft(dataset, {"marginals": 1}, epsilon="2", mechanism=mechanism))
-
-    return make
-
-
-def test_no_category_is_written_so_that_a_spreadsheet_runs_it(release_of, get):
+def test_no_category_is_written_so_that_a_spreadsheet_runs_it(publish, get):
     content = b"age,sex,answer\n" + "".join(f'30,male,"{text}"\n' * 40 for text in FORMULAS).encode()
-    release = release_of(content, [{"name": "answer", "type": "categorical", "categories": FORMULAS}])
+    columns = [{"name": "answer", "type": "categorical", "categories": FORMULAS}]
+    counts = {"marginals": 1}
+    release = publish(counts, content=content, columns=columns, epsilon="2", mechanism="laplace-histogram")
     written = [get(release, name).decode() for name in ("answers.csv", "synthetic.csv")]
     cells = [value for each in written for row in csv.reader(io.StringIO(each)) for value in row]
     assert "'=1+1" in cells
@@ -162,7 +145,7 @@ def test_no_category_is_written_so_that_a_spreadsheet_runs_it(release_of, get):
         assert value[:1] not in ("+", "-") or value.lstrip("+-").replace(".", "").isdigit()
 
 
-def test_labels_and_shape_of_the_files_do_not_depend_on_the_rows(release_of, lines):
+def test_labels_and_shape_of_the_files_do_not_depend_on_the_rows(publish, lines):
     """A category that nobody has, and a row outside the declaration, leave no trace in what is listed."""
     columns = [
         {"name": "age", "type": "integer", "edges": [18, 35, 65]},
@@ -170,7 +153,7 @@ def test_labels_and_shape_of_the_files_do_not_depend_on_the_rows(release_of, lin
     ]
     listed = []
     for content in (CSV, CSV + b"p200,999,unheard of\n"):
-        release = release_of(content, columns, mechanism="laplace-queries")
+        release = publish({"marginals": 1}, content=content, columns=columns, epsilon="2")
         listed.append([(row["query"], row["age"], row["sex"]) for row in lines(release, "answers.csv")])
     assert listed[0] == listed[1]
 

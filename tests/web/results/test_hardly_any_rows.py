@@ -2,6 +2,7 @@
 values of a column are numbers, its rows can be counted apart."""
 
 import re
+from functools import partial
 
 import pyarrow.parquet
 import pytest
@@ -21,12 +22,9 @@ MISREAD = re.sub(rb",(\d\d),", rb',"\1,5",', CSV)
 
 
 @pytest.fixture
-def release_of(make_dataset, make_draft, carry_out):
-    def make(content=CSV, **choice):
-        # A bound that a run leaves so seldom that no test fails by its noise.
-        return carry_out(make_draft(make_dataset(content=content), **{"beta": "0.000000001", **choice}))
-
-    return make
+def release_of(publish):
+    """A bound that a run leaves so seldom that no test fails by its noise."""
+    return partial(publish, beta="0.000000001", epsilon="1.9")
 
 
 def actions(client, release):
@@ -37,7 +35,7 @@ def actions(client, release):
 
 
 def test_a_table_of_which_no_row_could_be_read_is_doubted_with_every_rule_that_drops(release_of, as_, alice):
-    release = release_of(MISREAD, epsilon="1.9")
+    release = release_of(content=MISREAD)
     page = result_page(release, wish=Wish())
     assert page.is_all_near_zero
     assert page.may_leave_out == tuple(rules_that_drop(release.result["receipt"]))
@@ -50,7 +48,7 @@ def test_a_table_of_which_no_row_could_be_read_is_doubted_with_every_rule_that_d
 def test_a_table_that_was_read_says_how_many_rows_counted_and_is_offered_to_be_made_public_first(
     release_of, as_, alice
 ):
-    release = release_of(epsilon="1.9")
+    release = release_of()
     page = result_page(release, wish=Wish())
     assert (page.is_all_near_zero, page.may_leave_out) == (False, ())
     assert actions(as_(alice), release)[0] == ("", "Make public")
@@ -69,10 +67,8 @@ def test_a_table_that_was_read_says_how_many_rows_counted_and_is_offered_to_be_m
     ],
     ids=["a table", "a mean", "a median"],
 )
-def test_a_number_of_rows_is_named_only_where_one_was_released(
-    dataset, make_draft, carry_out, mechanism, query, is_known
-):
-    said = counted_in_words(carry_out(make_draft(dataset, query, mechanism=mechanism)).result["receipt"])
+def test_a_number_of_rows_is_named_only_where_one_was_released(publish, mechanism, query, is_known):
+    said = counted_in_words(publish(query, mechanism=mechanism).result["receipt"])
     assert bool(re.search(r"\d", said)) is is_known
     assert said.endswith("How many were left out is not known." if is_known else "is not known.")
 
@@ -98,20 +94,9 @@ HALF = b"".join(
 APART = [{**each, "missing_as": NO_NUMBER} if "edges" in each else each for each in COLUMNS]
 
 
-@pytest.fixture
-def half(make_declared):
-    return make_declared(APART, content=HALF, epsilon="100")
-
-
-@pytest.fixture
-def counted_apart(half, make_draft, carry_out):
-    return lambda query, mechanism="laplace-queries": carry_out(
-        make_draft(half, query, epsilon="20", mechanism=mechanism)
-    )
-
-
-def test_synthetic_rows_have_no_value_there_and_count_as_the_answers_do(counted_apart):
-    release = counted_apart({"marginal": ["age", "sex"]}, mechanism="laplace-histogram")
+def test_synthetic_rows_have_no_value_there_and_count_as_the_answers_do(publish):
+    asked, table = {"marginal": ["age", "sex"]}, {"columns": APART, "content": HALF, "budget": "100"}
+    release = publish(asked, **table, epsilon="20", mechanism="laplace-histogram")
     folder, schema = files.folder_of(release), Schema.from_json(release.result["receipt"]["schema"])
     ages = pyarrow.parquet.read_table(folder / "synthetic.parquet").column("age")
     assert ages.null_count == pytest.approx(ROWS / 2, abs=5)

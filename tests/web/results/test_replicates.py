@@ -5,6 +5,7 @@ import html
 import json
 import zipfile
 from collections import Counter
+from functools import partial
 from io import BytesIO, StringIO
 
 import pytest
@@ -24,16 +25,8 @@ QUANTILE = 2.093
 
 
 @pytest.fixture
-def run(make_dataset, make_draft, carry_out, once):
-    def run(*queries, content=MANY, unit=None, **given):
-        given = {"mechanism": "laplace-histogram", **given}
-        dataset = make_dataset(content=content, unit=unit)
-        return once(
-            repr((queries, len(content), unit, sorted(given.items()))),
-            lambda: carry_out(make_draft(dataset, *queries, **given)),
-        )
-
-    return run
+def run(publish):
+    return partial(publish, content=MANY, mechanism="laplace-histogram")
 
 
 def bin_of(age):

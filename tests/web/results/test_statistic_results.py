@@ -10,19 +10,8 @@ from tests.web.pages import body, link, words
 
 #: 150 of 200 people are 40: nothing here is in doubt at epsilon 100.
 CONTENT = b"age,sex\n" + b"40,male\n" * 150 + b"20,female\n" * 50
+TABLE = {"content": CONTENT, "budget": "100"}
 MEN, WOMEN = {"sex": ["male"]}, {"sex": ["female"]}
-
-
-@pytest.fixture
-def publish(make_dataset, make_draft, carry_out):
-    """A published release of one statistic at an epsilon that leaves next to no noise."""
-    dataset = make_dataset(content=CONTENT, epsilon="100")
-
-    def make(mechanism, question, *, epsilon="30", delta="0", **options):
-        choice = {"epsilon": epsilon, "delta": delta, "options": options or None}
-        return carry_out(make_draft(dataset, question, mechanism=mechanism, **choice))
-
-    return make
 
 
 @pytest.fixture
@@ -37,7 +26,7 @@ def show(as_, alice):
 
 def test_a_stream_says_which_was_first_above_and_a_paid_value_stands_beside_it(publish, show):
     question = {"threshold": {"counts": [WOMEN, MEN, WOMEN], "above": 100}}
-    release = publish("numeric-sparse-vector", question)
+    release = publish(question, mechanism="numeric-sparse-vector", epsilon="30", **TABLE)
     rows = rows_of(release)
     assert [each["answer"] for each in rows] == ["below", "above", "not asked"]
     assert (rows[0]["value"], rows[2]["value"]) == ("", "")
@@ -47,7 +36,8 @@ def test_a_stream_says_which_was_first_above_and_a_paid_value_stands_beside_it(p
 
 def test_a_refused_proposal_gives_no_answer_and_says_so(publish, show):
     """Half of each: the median can jump from one end of the range to the other. The test errs as often as delta."""
-    release = publish("propose-test-release", {"median": "age"}, epsilon="0.1", delta="0.0000000000001")
+    choice = {"mechanism": "propose-test-release", "epsilon": "0.1", "delta": "0.0000000000001"}
+    release = publish({"median": "age"}, **choice, **TABLE)
     assert "no answer" in words(show(release))
 
 
@@ -62,18 +52,14 @@ def test_a_refused_proposal_gives_no_answer_and_says_so(publish, show):
         ),
     ],
 )
-def test_answers_by_group_are_rows_below_the_title_of_their_question(
-    make_declared, make_draft, carry_out, show, mechanism, question, titles
-):
+def test_answers_by_group_are_rows_below_the_title_of_their_question(publish, show, mechanism, question, titles):
     columns = [
         {"name": "age", "type": "integer", "edges": [0, 30, 60]},
         {"name": "sex", "type": "categorical", "categories": ["female", "male"]},
         {"name": "height", "type": "integer", "edges": [0, 30, 60]},
     ]
     content = b"age,sex,height\n" + b"40,male,50\n" * 150 + b"20,female,10\n" * 50
-    release = carry_out(
-        make_draft(make_declared(columns, content=content, epsilon="100"), question, epsilon="60", mechanism=mechanism)
-    )
+    release = publish(question, columns=columns, content=content, budget="100", epsilon="60", mechanism=mechanism)
     page = body(show(release))
     table = page[page.index("<tbody>") : page.index("</tbody>")]
     heads = re.findall(r'<th scope="rowgroup" colspan="4">([^<]+)</th>', table)
@@ -98,13 +84,11 @@ WEIGHTS = {"column": "wgt", "cap": 50}
 
 
 @pytest.fixture
-def weighted(make_declared, make_draft, carry_out):
+def weighted(publish):
     """A published release of one weighted statistic."""
     content = b"income,region,wgt,age,sex\n" + b"".join(line + b",40,male\n" for line in LINES)
-    dataset = make_declared(WEIGHTED, content=content, epsilon="100")
-    return lambda query, epsilon="20": carry_out(
-        make_draft(dataset, query, epsilon=epsilon, mechanism="laplace-numbers")
-    )
+    table = {"columns": WEIGHTED, "content": content, "budget": "100"}
+    return lambda query, epsilon="20": publish(query, **table, epsilon=epsilon, mechanism="laplace-numbers")
 
 
 def test_a_weighted_mean_says_what_its_interval_covers_and_names_no_number_of_rows(weighted, as_, alice):

@@ -10,24 +10,6 @@ from releases.publication import trust_section as page_of_trust
 from releases.publication.trust_map import TRUST_MAP
 from tests.web.conftest import CSV, rows_of
 
-FEW = {"version": 1, "queries": [{"marginal": ["age", "sex"]}]}
-
-
-@pytest.fixture
-def run(make_dataset, make_draft, carry_out, once):
-    def run(*, content=CSV, workload=None, **given):
-        dataset = make_dataset(content=content)
-
-        def really():
-            draft = make_draft(dataset, **given)
-            if workload is not None:
-                services.releases.set_questions(release=draft, workload=workload)
-            return carry_out(draft)
-
-        return once(repr((workload, sorted(given.items()))), really)
-
-    return run
-
 
 def bin_of(row):
     edges = [18, 25, 35, 45, 55, 65]
@@ -35,9 +17,9 @@ def bin_of(row):
     return f"{edges[position]} to {edges[position + 1] - (position < 4)}", row["sex"]
 
 
-def test_the_file_is_what_answers_and_rows_say(run):
+def test_the_file_is_what_answers_and_rows_say(publish):
     """Worked out again from the downloads alone."""
-    release = run(mechanism="marginal-fit", workload=FEW, epsilon="0.5")
+    release = publish({"marginal": ["age", "sex"]}, mechanism="marginal-fit", epsilon="0.5")
     answers, rows, found = (rows_of(release, name) for name in ("answers.csv", "synthetic.csv", TRUST_MAP))
     found = {tuple(row[f"column_{place}"] for place in (1, 2, 3) if row[f"column_{place}"]): row for row in found}
     assert set(found) == {("age",), ("sex",), ("age", "sex")}
@@ -67,7 +49,7 @@ def test_a_bound_is_rounded_towards_caution():
     assert page_of_trust._agreement(0.0101) == "98.9%"
 
 
-def test_neighbouring_tables_with_the_same_release_have_the_same_map(run, monkeypatch):
+def test_neighbouring_tables_with_the_same_release_have_the_same_map(publish, monkeypatch):
     made = []
     run_plan = services.execution.reading.run_plan
 
@@ -76,7 +58,7 @@ def test_neighbouring_tables_with_the_same_release_have_the_same_map(run, monkey
         return made[0]
 
     monkeypatch.setattr(services.execution.reading, "run_plan", once)
-    releases = [run(content=content, mechanism="marginal-fit") for content in (CSV, CSV + b"p9999,30,male\n")]
+    releases = [publish(content=content, mechanism="marginal-fit") for content in (CSV, CSV + b"p9999,30,male\n")]
     assert len(made) == 2
     one, other = ((files.folder_of(each) / TRUST_MAP).read_bytes() for each in releases)
     assert one == other

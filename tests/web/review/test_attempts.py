@@ -15,7 +15,7 @@ from releases.models import Attempt, Budget, EntryKind, Notice, Release, Release
 from releases.publication import files
 from releases.services import attempts, execution
 from releases.worker import runner
-from tests.web.steps import execute, faults
+from tests.web.steps import broken, execute, faults
 
 
 @pytest.fixture(autouse=True)
@@ -36,10 +36,6 @@ def clock(monkeypatch):
     clock = Clock()
     monkeypatch.setattr("django.utils.timezone.now", lambda: clock.now)
     return clock
-
-
-def broken(*args, **kwargs):
-    raise RuntimeError("a row says: Mrs Smith, 43")
 
 
 @pytest.fixture

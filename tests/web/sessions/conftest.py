@@ -1,12 +1,61 @@
 """Sessions as tests ask in them: opened once in a process, and played for each test that opens the same."""
 
+import csv
+import io
 import uuid
+from types import SimpleNamespace
 
 import pytest
+from django.urls import reverse
 
 from releases import services
-from releases.models import Audience, Session
+from releases.models import Audience, Release, Session
+from releases.services import reading, session_state
 from tests.web.conftest import CSV
+
+PLAN = {"title": "Ask away", "epsilon": "5", "delta": "0", "beta": "0.05", "questions": "50", "population": "200"}
+PLAN["way"] = "pmw-online"
+ROWS = list(csv.DictReader(io.StringIO(CSV.decode())))
+FEMALE = {"sex": ["female"]}
+
+
+def rows_where(rule):
+    return sum(map(rule, ROWS))
+
+
+def page_of(session):
+    return reverse("session", args=[session.pk])
+
+
+def live_of(response):
+    return response.context["page"].live
+
+
+def replayed(session):
+    """As another process would go on from what is stored."""
+    session_state.forget()
+    return session_state.replay(session, services.sessions.plan_of_session(session))
+
+
+@pytest.fixture
+def untouched(monkeypatch):
+    """From now on no question is counted."""
+    return lambda: monkeypatch.setattr(reading, "count", lambda *_, **__: pytest.fail("a question touched the table"))
+
+
+@pytest.fixture
+def program(as_, alice, carry_out):
+    """What a program of alice's sends; and a session that it has begun."""
+
+    def post(address, **sent):
+        return as_(alice).post(address, sent, content_type="application/json")
+
+    def begin(dataset, **sent):
+        made = post(f"/api/datasets/{dataset.pk}/sessions", **sent).json()
+        session = carry_out(Release.objects.get(pk=made["id"])).session
+        return session, lambda **asked: post(f"/api/sessions/{session.pk}/questions", **asked)
+
+    return SimpleNamespace(post=post, begin=begin)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from releases.models import (
 from releases.publication import files
 from releases.services import execution, session_closing
 from releases.worker import leases, runner
-from tests.web.steps import execute, faults
+from tests.web.steps import broken, execute, faults
 
 WOMEN, MEN = {"sex": ["female"]}, {"sex": ["male"]}
 
@@ -54,10 +54,6 @@ def session(make_session):
 def being_closed(session, bob):
     services.session_closing.close_session(session=session, by=bob)
     return session
-
-
-def broken(*arguments, **given):
-    raise RuntimeError("the disc is full of Mrs Smith, 43")
 
 
 def state():

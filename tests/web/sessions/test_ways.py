@@ -1,59 +1,16 @@
 """The ways in which a session answers: from a histogram that it bought, and each answer at a price agreed to."""
 
-import csv
-import io
-
 import pytest
-from django.urls import reverse
 
 from releases import services
-from releases.engine.mechanisms.base import mechanism
 from releases.engine.mechanisms.live.noise import PARTS
-from releases.models import Budget, Release, SessionCells
+from releases.models import Budget, SessionCells
 from releases.services import reading, session_state
 from releases.services.known_answers import known_in_session
-from releases.views.sessions.sessions import address_of_session
-from tests.web.conftest import CSV
 from tests.web.pages import body, words
-from tests.web.sessions.test_sessions import PLAN
+from tests.web.sessions.conftest import FEMALE, live_of, page_of, replayed, rows_where
 
 YOUNG_WOMEN = {"from.age": "18", "to.age": "35", "in.sex": ["female"]}
-FEMALE = {"sex": ["female"]}
-ROWS = list(csv.DictReader(io.StringIO(CSV.decode())))
-ALL_FEMALE = sum(row["sex"] == "female" for row in ROWS)
-
-
-@pytest.fixture
-def untouched(monkeypatch):
-    """From now on no question is counted."""
-
-    def never(*_, **__):
-        raise AssertionError("a question touched the table")
-
-    def forbid():
-        monkeypatch.setattr(reading, "count", never)
-
-    return forbid
-
-
-def page_of(session):
-    return reverse("session", args=[session.pk])
-
-
-def live_of(response):
-    return response.context["page"].live
-
-
-@pytest.mark.parametrize("way", ["noise-online", "histogram-online"])
-def test_a_way_that_is_chosen_is_planned_kept_and_planned_again(way, make_dataset, as_, alice):
-    client, dataset = as_(alice), make_dataset(epsilon="20")
-    client.post(reverse("new_session", args=[dataset.pk]), PLAN | {"way": way})
-    draft = Release.objects.get()
-    assert draft.mechanism == way
-    again = client.get(address_of_session(draft))
-    assert again.context["planned"].way == mechanism(way).title
-    assert f'value="{way}" selected' in body(again)
-    assert client.get(reverse("new_session", args=[dataset.pk]), PLAN | {"way": "laplace"}).status_code == 400
 
 
 def test_where_no_way_is_chosen_the_closest_is(make_dataset, alice):
@@ -75,11 +32,10 @@ def test_a_bought_histogram_answers_from_what_is_stored_and_never_reads_the_tabl
     spent = Budget.objects.get().totals
     queries = [FEMALE, {"age": {"to": 35}}, {"age": {"to": 35}, "sex": ["male"]}]
     first = [services.sessions.ask_session(session=session, query=each, by=alice) for each in queries]
-    assert abs(first[0].exchange.estimate - ALL_FEMALE) <= first[0].exchange.half_width
+    truth = rows_where(lambda row: row["sex"] == "female")
+    assert abs(first[0].exchange.estimate - truth) <= first[0].exchange.half_width
     assert first[0].questions_left is None
-    # Another process has the same cells.
-    session_state.forget()
-    live = session_state.replay(session, services.sessions.plan_of_session(session))
+    live = replayed(session)
     assert [live.estimate(each.exchange.query) for each in first] == [each.exchange.estimate for each in first]
     assert SessionCells.objects.get().session == session
     shown = as_(alice).get(page_of(session), {"answer": 3})
@@ -117,7 +73,7 @@ def test_an_error_that_is_typed_is_priced_first_and_costs_only_when_it_is_agreed
 
 def test_what_is_closer_than_is_left_is_refused_and_stays_typed(open_session, as_, alice, untouched):
     session, client = open_session(way="noise-online", questions=20, epsilon="0.5"), as_(alice)
-    closest = session_state.replay(session, services.sessions.plan_of_session(session)).rules.half_width_of(PARTS)
+    closest = replayed(session).rules.half_width_of(PARTS)
     services.sessions.ask_session(session=session, query=FEMALE, by=alice, within=closest + 1)
     session_state.forget()
     untouched()
@@ -155,14 +111,12 @@ def test_a_finished_release_counts_where_it_is_within_the_error_that_was_asked_f
     assert known_in_session(FEMALE, **asked, within=1) is None
 
 
-def test_programs_choose_the_way_and_the_error(make_dataset, carry_out, as_, alice):
-    client, dataset = as_(alice), make_dataset(epsilon="20")
-    sent = {"epsilon": "2", "way": "noise-online", "options": {"questions": 10}}
-    made = client.post(f"/api/datasets/{dataset.pk}/sessions", sent, content_type="application/json").json()
-    session = carry_out(Release.objects.get(pk=made["id"])).session
-    address = f"/api/sessions/{session.pk}"
-    asked = {"query": FEMALE, "within": 90}
-    answer = client.post(f"{address}/questions", asked, content_type="application/json").json()
+def test_programs_choose_the_way_and_the_error(make_dataset, program, as_, alice):
+    session, post = program.begin(
+        make_dataset(epsilon="20"), epsilon="2", way="noise-online", options={"questions": 10}
+    )
+    answer = post(query=FEMALE, within=90).json()
     assert answer["half_width"] == 90
     assert answer["answered"] == "by noise of its own"
-    assert float(client.get(address).json()["share_left"]) == 1 - session.answers.get().parts / PARTS
+    share = as_(alice).get(f"/api/sessions/{session.pk}").json()["share_left"]
+    assert float(share) == 1 - session.answers.get().parts / PARTS

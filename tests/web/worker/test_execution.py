@@ -10,7 +10,7 @@ from releases.models import Attempt, AuditEvent, EntryKind, LedgerEntry, Notice,
 from releases.services import execution
 from releases.worker import runner
 from tests.stack import ROOT
-from tests.web.steps import again, execute, submit
+from tests.web.steps import again, broken, execute, submit
 
 pytestmark = pytest.mark.usefixtures("no_worker")
 
@@ -27,10 +27,6 @@ def touched(monkeypatch):
 
     monkeypatch.setattr(runner, "run", noted)
     return seen
-
-
-def broken(*args, **kwargs):
-    raise RuntimeError("a row says: Mrs Smith, 43")
 
 
 def charges(release):

@@ -1,8 +1,7 @@
 """Sessions that buy a fit: what all of it costs, what it answers for nothing, and that measured bounds hold."""
 
-from __future__ import annotations
-
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from math import prod, sqrt
 
@@ -10,45 +9,30 @@ import numpy as np
 import pytest
 
 from releases.engine.accounting import accountant
-from releases.engine.domain.privacy import ApproxDP, PureDP
-from releases.engine.errors import InvalidInput
-from releases.engine.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from releases.engine.mechanisms.base import plan_from_json
+from releases.engine.domain.privacy import ApproxDP
+from releases.engine.mechanisms.additive_noise import GaussianNoise
 from releases.engine.mechanisms.live.fitted import largest_sum
 from releases.engine.mechanisms.live.noise import PARTS
-from releases.engine.mechanisms.live.ways import plan_of_way
-from releases.engine.mechanisms.pmw.online import ExactCounts, Opened
 from releases.engine.mechanisms.pmw.session import AnswerKind, SessionOver
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.queries import Count
-from tests.engine.mechanisms.live.test_live_listed import ALL_SUMS, COLUMNS, PAIRS, SHAPE, truth_of
-from tests.engine.mechanisms.live.test_live_noise import APPROX, BUDGETS, PURE
+from tests.engine.mechanisms.live.test_live_listed import ALL_SUMS, COLUMNS, FITTED, PAIRS, SHAPE, truth_of
+from tests.engine.mechanisms.live.test_live_listed import opened as opened_list
+from tests.engine.mechanisms.live.test_live_listed import plan_for as plan_for_list
+from tests.engine.mechanisms.live.test_live_noise import APPROX, BUDGETS, PURE, drawn
 from tests.engine.mechanisms.test_pmw_online import Forbidden
-from tests.engine.telling import PERSON, RELATIONS, categories, planned, schema_of, some_counts
+from tests.engine.telling import PERSON, RELATIONS, planned, schema_of, some_counts
 
-NAME = "fitted-online"
+__all__ = ["drawn"]
+plan_for, opened = partial(plan_for_list, name=FITTED), partial(opened_list, name=FITTED)
 WHOLE = Count(attributes=("c0", "c1", "c2"), bins=((0,), (0,), (0,)))
-
-
-def plan_for(budget=PURE, asked=PAIRS, neighbours="add_remove", **given):
-    return planned(NAME, COLUMNS, asked, neighbours, budget=budget, **given)
-
-
-def opened(budget=PURE, seed=b"fitted", **given):
-    plan = plan_for(budget, **given)
-    held, rng = some_counts(plan.schema.universe, 100), StreamRandomness(seed)
-    return plan, plan.open(held, rng=rng), ExactCounts(held), rng
 
 
 @BUDGETS
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("unit", [None, PERSON], ids=["row", "person"])
-def test_the_fit_and_all_later_answers_together_cost_what_was_charged(budget, neighbours, unit, monkeypatch):
-    drawn = []
-    for law in (LaplaceNoise, GaussianNoise):
-        real = law.draw
-        monkeypatch.setattr(law, "draw", lambda self, size, rng, real=real: drawn.append(self) or real(self, size, rng))
+def test_the_fit_and_all_later_answers_together_cost_what_was_charged(budget, neighbours, unit, drawn):
     plan, session, truth, rng = opened(budget, questions=1000, neighbours=neighbours, unit=unit, population=10**6)
     for bins in list(product((0, 1, 2, 3), (0, 1, 2), (0, 1)))[:20]:
         asked = Count(attributes=("c0", "c1", "c2"), bins=tuple((each,) for each in bins))
@@ -183,28 +167,6 @@ def test_all_sums_of_a_fit_keep_what_was_measured_at_once(budget, population):
     assert short > left_by_sums
 
 
-@BUDGETS
-def test_a_resumed_session_has_what_was_bought_and_its_rows_follow_from_it(budget):
-    plan, session, truth, rng = opened(budget, questions=20)
-    for query in (*ALL_SUMS[:4], WHOLE):
-        session.ask(query, truth, rng=rng)
-    stored = Opened(total=session.total, total_half_width=session.total_half_width, bought=session.bought)
-    resumed = plan_from_json(plan.to_json()).resumed(stored, list(session.exchanges))
-    assert resumed.rules == session.rules
-    assert resumed.start.half_widths == session.start.half_widths == (session.bought[-2],) * 3
-    assert list(map(str, resumed.released())) == list(map(str, session.released()))
-    agreeing = session.agreeing()
-    np.testing.assert_array_equal(resumed.agreeing(), agreeing)
-    assert agreeing.sum() == pytest.approx(1)
-    assert (agreeing >= 0).all()
-
-
-def test_the_rows_of_a_closed_session_are_near_to_the_tables_of_the_fit():
-    _, session, _, _ = opened(PureDP(epsilon=Fraction(50)), population=10**6)
-    share, bought = session.agreeing().sum(axis=2), session.bought[:12].reshape(4, 3)
-    np.testing.assert_allclose(share, bought / bought.sum(), atol=0.01)
-
-
 def test_a_listed_count_is_within_the_largest_error_alone():
     count = {"count": {"c0": ["v0", "v2"], "c1": ["v1"]}}
     _, session, _, rng = opened(asked=[count])
@@ -213,18 +175,6 @@ def test_a_listed_count_is_within_the_largest_error_alone():
     assert session.start.width_of(Count(attributes=("c0", "c1"), bins=((0,), (1,)))) is None
 
 
-def test_a_fit_is_taken_where_it_is_chosen_and_needs_a_list():
-    schema = schema_of(COLUMNS)
-    given = {"budget": APPROX, "beta": Fraction(1, 20), "options": {}}
-    listed = read_question({"version": 1, "queries": PAIRS}, schema.universe)
-    assert plan_of_way(NAME, schema, **given, listed=listed).mechanism == NAME
-    assert plan_of_way("", schema, **given, listed=listed).mechanism != NAME
-    with pytest.raises(InvalidInput, match="workload"):
-        plan_of_way(NAME, schema, **given)
-
-
-def test_too_many_cells_and_too_little_to_spend_are_refused():
-    wide = planned(NAME, categories((1000, 1000, 1000, 1000)), [{"marginal": ["c0"]}])
-    assert "fewer columns" in wide.infeasible
+def test_too_little_to_spend_is_refused():
     little = ApproxDP(epsilon=Fraction(1, 10**11), delta=Fraction(1, 10**9))
-    assert planned(NAME, COLUMNS, PAIRS, budget=little).infeasible
+    assert planned(FITTED, COLUMNS, PAIRS, budget=little).infeasible

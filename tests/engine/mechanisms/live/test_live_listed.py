@@ -1,7 +1,5 @@
 """Sessions that buy the answers to a list: what all of it costs, what follows for nothing, and that bounds hold."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import chain, combinations, product
 from math import prod, sqrt
@@ -12,35 +10,33 @@ import pytest
 from releases.engine.accounting import accountant
 from releases.engine.domain.privacy import ApproxDP, PureDP
 from releases.engine.errors import InvalidInput
-from releases.engine.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from releases.engine.mechanisms.base import plan_from_json
 from releases.engine.mechanisms.live.noise import PARTS
 from releases.engine.mechanisms.live.ways import plan_of_way
-from releases.engine.mechanisms.pmw.online import ExactCounts, Opened
+from releases.engine.mechanisms.pmw.online import ExactCounts
 from releases.engine.mechanisms.pmw.session import AnswerKind, SessionOver
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Histogram
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.queries import Count, Marginal
-from tests.engine.mechanisms.live.test_live_noise import APPROX, BUDGETS, PURE
+from tests.engine.mechanisms.live.test_live_noise import APPROX, BUDGETS, PURE, drawn, open_, stored_of, worth
 from tests.engine.mechanisms.test_pmw_online import Forbidden
 from tests.engine.telling import PERSON, RELATIONS, categories, planned, schema_of, some_counts
 
+__all__ = ["drawn"]
 SHAPE = (4, 3, 2)
 COLUMNS = categories(SHAPE)
-NAME = "listed-online"
+NAME, FITTED = "listed-online", "fitted-online"
 PAIRS = [{"marginal": list(pair)} for pair in combinations(("c0", "c1", "c2"), 2)]
 SINGLES = [{"marginal": [name]} for name in ("c0", "c1", "c2")]
 
 
-def plan_for(budget=PURE, asked=PAIRS, neighbours="add_remove", **given):
-    return planned(NAME, COLUMNS, asked, neighbours, budget=budget, **given)
+def plan_for(budget=PURE, asked=PAIRS, neighbours="add_remove", name=NAME, **given):
+    return planned(name, COLUMNS, asked, neighbours, budget=budget, **given)
 
 
-def opened(budget=PURE, seed=b"listed", **given):
-    plan = plan_for(budget, **given)
-    held, rng = some_counts(plan.schema.universe, 100), StreamRandomness(seed)
-    return plan, plan.open(held, rng=rng), ExactCounts(held), rng
+def opened(budget=PURE, **given):
+    return open_(plan_for(budget, **given))
 
 
 def subsets(size):
@@ -67,30 +63,20 @@ def truth_of(query, cells):
 @BUDGETS
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("unit", [None, PERSON], ids=["row", "person"])
-def test_the_list_and_all_later_answers_together_cost_what_was_charged(budget, neighbours, unit, monkeypatch):
+def test_the_list_and_all_later_answers_together_cost_what_was_charged(budget, neighbours, unit, drawn):
     plan, session, truth, rng = opened(budget, questions=40, neighbours=neighbours, unit=unit)
     price = accountant.price(plan.events, delta=plan.delta, neighbours=plan.schema.neighbours)
     most = budget.epsilon * 10**accountant.EPSILON_PLACES
     assert 0.999 * most <= price.epsilon <= most
-    drawn = []
-    for law in (LaplaceNoise, GaussianNoise):
-        real = law.draw
-        monkeypatch.setattr(law, "draw", lambda self, size, rng, real=real: drawn.append(self) or real(self, size, rng))
+    drawn.clear()
     for number in range(4):
         asked = Count(attributes=("c0", "c1", "c2"), bins=((number,), (0,), (0,)))
         session.ask(asked, truth, rng=rng)
     session.ask(Count(attributes=("c0", "c1", "c2"), bins=((0,), (1,), (1,))), truth, rng=rng, within=2000)
     assert len(drawn) == 5
-    rows = 2 if unit else 1
-    spent = sum(
-        Fraction(rows) / each.scale
-        if isinstance(each, LaplaceNoise)
-        else Fraction(rows * rows) / (2 * each.exact_variance)
-        for each in drawn
-    )
     *bought, event = plan.events
     whole = event.epsilon if budget is PURE else event.rho
-    assert spent == whole * (PARTS - session.parts_left) / PARTS
+    assert worth(drawn, 2 if unit else 1) == whole * (PARTS - session.parts_left) / PARTS
     # What the list cost by itself is about half, and is not in what is left.
     alone = accountant.price(bought, delta=plan.delta, neighbours=plan.schema.neighbours)
     unit_of = 10**accountant.EPSILON_PLACES
@@ -203,13 +189,16 @@ def test_a_listed_count_is_answered_as_it_was_bought(budget):
 
 
 @BUDGETS
-def test_a_resumed_session_has_what_was_bought_and_its_rows_follow_from_it(budget):
-    plan, session, truth, rng = opened(budget, questions=20)
+@pytest.mark.parametrize("name", [NAME, FITTED])
+def test_a_resumed_session_has_what_was_bought_and_its_rows_follow_from_it(budget, name):
+    plan, session, truth, rng = opened(budget, questions=20, name=name)
     for query in (*ALL_SUMS[:4], Count(attributes=("c0", "c1", "c2"), bins=((0,), (0,), (0,)))):
         session.ask(query, truth, rng=rng)
-    stored = Opened(total=session.total, total_half_width=session.total_half_width, bought=session.bought)
-    resumed = plan_from_json(plan.to_json()).resumed(stored, list(session.exchanges))
+    resumed = plan_from_json(plan.to_json()).resumed(stored_of(session), list(session.exchanges))
     assert resumed.rules == session.rules
+    assert resumed.start.half_widths == session.start.half_widths
+    if name == FITTED:
+        assert session.start.half_widths == (session.bought[-2],) * 3
     assert list(map(str, resumed.released())) == list(map(str, session.released()))
     agreeing = session.agreeing()
     np.testing.assert_array_equal(resumed.agreeing(), agreeing)
@@ -217,10 +206,10 @@ def test_a_resumed_session_has_what_was_bought_and_its_rows_follow_from_it(budge
     assert (agreeing >= 0).all()
 
 
-def test_the_rows_of_a_closed_session_are_near_to_the_tables_that_were_bought():
-    plan, session, _, _ = opened(PureDP(epsilon=Fraction(50)))
-    share = session.agreeing().sum(axis=2)
-    bought = plan.counts_asked.split(session.bought)[0].reshape(4, 3)
+@pytest.mark.parametrize("given", [{}, {"name": FITTED, "population": 10**6}], ids=str)
+def test_the_rows_of_a_closed_session_are_near_to_the_tables_that_were_bought(given):
+    _, session, _, _ = opened(PureDP(epsilon=Fraction(50)), **given)
+    share, bought = session.agreeing().sum(axis=2), session.bought[:12].reshape(4, 3)
     np.testing.assert_allclose(share, bought / bought.sum(), atol=0.01)
 
 
@@ -255,8 +244,9 @@ def test_a_running_total_is_answered_as_it_was_bought_and_a_range_is_not(budget)
     assert plan.start.width_of(Count(attributes=("c0",), bins=((1, 2),))) is None
 
 
-def test_too_many_cells_are_refused_with_what_to_do():
-    wide = planned(NAME, categories((1000, 1000, 1000, 1000)), [{"marginal": ["c0"]}])
+@pytest.mark.parametrize("name", [NAME, FITTED])
+def test_too_many_cells_are_refused_with_what_to_do(name):
+    wide = planned(name, categories((1000, 1000, 1000, 1000)), [{"marginal": ["c0"]}])
     assert "fewer columns" in wide.infeasible
 
 
@@ -276,12 +266,15 @@ def test_the_way_whose_answers_to_the_list_are_closest_is_taken(budget, shape):
     assert widest[plan_of_way("", schema, **given).mechanism] == min(widest.values())
 
 
-def test_a_list_and_a_way_that_do_not_go_together_are_refused():
+def test_a_list_and_a_way_that_do_not_go_together_are_refused_and_a_fit_is_taken_only_where_it_is_chosen():
     schema = schema_of(COLUMNS)
-    given = {"budget": PURE, "beta": Fraction(1, 20), "options": {}}
+    given = {"budget": APPROX, "beta": Fraction(1, 20), "options": {}}
     listed = read_question({"version": 1, "queries": PAIRS}, schema.universe)
-    with pytest.raises(InvalidInput, match="workload"):
-        plan_of_way(NAME, schema, **given)
+    assert plan_of_way(FITTED, schema, **given, listed=listed).mechanism == FITTED
+    assert plan_of_way("", schema, **given, listed=listed).mechanism != FITTED
+    for name in (NAME, FITTED):
+        with pytest.raises(InvalidInput, match="workload"):
+            plan_of_way(name, schema, **given)
     with pytest.raises(InvalidInput, match="way"):
         plan_of_way("noise-online", schema, **given, listed=listed)
 

@@ -1,7 +1,5 @@
 """Sessions that answer by plain noise: what each answer costs, that no more is spent, and that bounds hold."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from math import inf, sqrt
 
@@ -33,10 +31,40 @@ def plan_for(name, budget=PURE, neighbours="add_remove", **given):
     return planned(name, COLUMNS, {"count": {"c0": ["v0"]}}, neighbours, budget=budget, **given)
 
 
-def opened(name, budget=PURE, seed=b"live", **given):
-    plan = plan_for(name, budget, **given)
+def opened(name, budget=PURE, **given):
+    return open_(plan_for(name, budget, **given))
+
+
+def open_(plan):
+    seed = plan.mechanism.removesuffix("-online").encode()
     held, rng = some_counts(plan.schema.universe, 100), StreamRandomness(seed)
     return plan, plan.open(held, rng=rng), ExactCounts(held), rng
+
+
+def stored_of(session):
+    """What a session keeps of its opening."""
+    names = ("total", "total_half_width", "noisy_threshold", "bought")
+    return Opened(**{name: getattr(session, name) for name in names if getattr(session, name, None) is not None})
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The noise of every draw from here on."""
+    found = []
+    for law in (LaplaceNoise, GaussianNoise):
+        real = law.draw
+        monkeypatch.setattr(law, "draw", lambda self, size, rng, real=real: found.append(self) or real(self, size, rng))
+    return found
+
+
+def worth(drawn, rows):
+    """What each draw is worth by the scale it has, on a count that one unit moves by so many rows."""
+    return sum(
+        Fraction(rows) / each.scale
+        if isinstance(each, LaplaceNoise)
+        else Fraction(rows * rows) / (2 * each.exact_variance)
+        for each in drawn
+    )
 
 
 def cell(number):
@@ -46,12 +74,10 @@ def cell(number):
 @BUDGETS
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("unit", [None, PERSON], ids=["row", "person"])
-def test_the_noise_of_all_answers_together_is_what_was_charged(budget, neighbours, unit, monkeypatch):
+def test_the_noise_of_all_answers_together_is_what_was_charged(budget, neighbours, unit, drawn):
     plan, session, truth, rng = opened("noise-online", budget, questions=40, neighbours=neighbours, unit=unit)
-    drawn = []
-    for law in (LaplaceNoise, GaussianNoise):
-        real = law.draw
-        monkeypatch.setattr(law, "draw", lambda self, size, rng, real=real: drawn.append(self) or real(self, size, rng))
+    # The noise on the number of rows is not of an answer.
+    drawn.clear()
     chooses = np.random.default_rng(4)
     for number in range(12):
         try:
@@ -59,14 +85,7 @@ def test_the_noise_of_all_answers_together_is_what_was_charged(budget, neighbour
         except InvalidInput:
             continue
     assert len(drawn) == len(session.exchanges) > 3
-    rows = 2 if unit else 1
-    # What each draw is worth by the scale it has, on a count that one unit moves by so many rows.
-    spent = sum(
-        Fraction(rows) / each.scale
-        if isinstance(each, LaplaceNoise)
-        else Fraction(rows * rows) / (2 * each.exact_variance)
-        for each in drawn
-    )
+    spent = worth(drawn, 2 if unit else 1)
     *_, event = plan.events
     assert 0 < spent <= (event.epsilon if budget is PURE else event.rho)
     assert spent == (event.epsilon if budget is PURE else event.rho) * (PARTS - session.parts_left) / PARTS
@@ -173,13 +192,7 @@ def test_a_resumed_session_goes_on_as_it_would_have(name):
     plan, session, truth, rng = opened(name, questions=20, budget=PureDP(epsilon=Fraction(20)))
     for number in range(6):
         session.ask(cell(number), truth, rng=rng)
-    stored = Opened(
-        total=session.total,
-        total_half_width=session.total_half_width,
-        noisy_threshold=session.noisy_threshold,
-        bought=session.bought,
-    )
-    resumed = plan.resumed(stored, list(session.exchanges))
+    resumed = plan.resumed(stored_of(session), list(session.exchanges))
     np.testing.assert_array_equal(resumed.agreeing(), session.agreeing())
     one, other = StreamRandomness(b"rest"), StreamRandomness(b"rest")
     for number in range(6, 12):
