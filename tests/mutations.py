@@ -442,6 +442,10 @@ a-sequence-of-rhos-at-half in releases/engine/accounting/accountant.py
   -return Forms(epsilon=None, rho=event.rho)
   +return Forms(epsilon=None, rho=event.rho / 2)
   tests/engine/mechanisms/live/test_live_noise.py::test_a_concentrated_event_costs_its_rho
+discrete-noise-as-good-as-normal in releases/engine/accounting/calibration.py
+  -noise_variance=noise_variance - given_away, epsilon=epsilon - 2 * eta
+  +noise_variance=noise_variance, epsilon=epsilon
+  tests/engine/accounting/test_discrete_gaussian.py::test_a_number_that_moves_is_covered
 a-price-that-nobody-agreed-to in releases/services/session_questions.py
   -if within is not None and not agreed:
   +if within is None and not agreed:
