@@ -294,7 +294,7 @@ mixture-split-by-the-exact-number-of-rows in releases/engine/mechanisms/mixture_
   +self.split.total.draw(1, rng)
   tests/engine/mechanisms/test_mixture_fit.py::test_the_number_of_rows_is_exact_where_it_is_public_and_noisy_where_it_is_not
 mixture-charged-without-its-tables in releases/engine/mechanisms/mixture_fit.py
-  -return (*total, _event(self.tables), self.certificate.noise.event)
+  -return (*total, self.tables.event, self.certificate.noise.event)
   +return (*total, self.certificate.noise.event)
   tests/engine/mechanisms/test_mixture_fit.py::test_a_plan_spends_its_budget_and_no_more
 workload-sensitivity-of-one-row-of-several in releases/engine/workload/queries.py
