@@ -24,6 +24,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from releases.engine.accounting import events as kinds
+from releases.engine.accounting.calibration import discrete_gaussian_epsilon
 from releases.engine.accounting.conversions import (
     amplified,
     epsilon_of_rho,
@@ -134,8 +135,10 @@ def price(
     Discrete Gaussian noise is priced by its rho, not by the analytic formula of the normal law: the (epsilon,
     delta) curve of the discrete law lies above the normal one at some epsilons, and in several dimensions it
     depends on the direction in which the vector moves, while its rho never exceeds the normal one (Canonne,
-    Kamath and Steinke 2020, Theorem 4). The continuous Gaussian is priced the same way; `tight_composition` has the
-    exact figure for lists of it.
+    Kamath and Steinke 2020, Theorem 4). How far it can lie above is proved (`discrete_gaussian_delta`), and is next to
+    nothing where noise is large: a list of `AdaptiveDiscreteGaussianEvent` alone has that for its approximate form, for
+    its mechanisms spend what it allows. The continuous Gaussian is priced by its rho as well; `tight_composition` has
+    the exact figure for lists of it.
 
     Args:
         events: what will be run, one after the other on the same table.
@@ -155,6 +158,9 @@ def price(
     parts = [forms(event) for event in events]
     whole = _in_sequence(parts)
     approximate = _approximate(parts, delta=Fraction(delta))
+    if delta and all(isinstance(event, kinds.AdaptiveDiscreteGaussianEvent) for event in events):
+        epsilon = discrete_gaussian_epsilon(noise_variance=1 / (2 * whole.rho), delta=Fraction(delta))
+        approximate = min(filter(None, [approximate, (epsilon, Fraction(delta))]))
     return Price(
         pure_epsilon=None if whole.pure_epsilon is None else _epsilon_units(whole.pure_epsilon),
         epsilon=None if approximate is None else _epsilon_units(approximate[0]),
@@ -222,10 +228,19 @@ def _discrete_laplace(event: kinds.DiscreteLaplaceEvent | kinds.WeightedDiscrete
     return _pure(1 / event.noise_multiplier)
 
 
-@_prices(kinds.GaussianEvent, kinds.DiscreteGaussianEvent, kinds.WeightedDiscreteGaussianEvent)
+@_prices(
+    kinds.GaussianEvent,
+    kinds.DiscreteGaussianEvent,
+    kinds.WeightedDiscreteGaussianEvent,
+    kinds.AdaptiveDiscreteGaussianEvent,
+)
 def _gaussian(
-    event: kinds.GaussianEvent | kinds.DiscreteGaussianEvent | kinds.WeightedDiscreteGaussianEvent,
+    event: kinds.GaussianEvent
+    | kinds.DiscreteGaussianEvent
+    | kinds.WeightedDiscreteGaussianEvent
+    | kinds.AdaptiveDiscreteGaussianEvent,
 ) -> Forms:
+    # Of adaptive noise: rhos chosen by earlier outcomes that never add up to more (Feldman and Zrnic 2021).
     return Forms(epsilon=None, rho=rho_of_gaussian(noise_variance=event.noise_variance))
 
 

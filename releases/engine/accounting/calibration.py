@@ -122,7 +122,7 @@ def gaussian_epsilon(*, noise_variance: Fraction, delta: Fraction) -> Fraction:
     return round_up(epsilon_of_rho(rho=rho, delta=delta), places=_PLACES)
 
 
-# Gaussian, exactly: the continuous law alone
+# Gaussian, exactly: the continuous law
 
 
 def gaussian_delta(*, noise_variance: Fraction, epsilon: Fraction) -> Fraction:
@@ -167,6 +167,88 @@ def analytic_gaussian_epsilon(*, noise_variance: Fraction, delta: Fraction) -> F
         places=_PLACES,
         what="epsilon",
     )
+
+
+# Gaussian, exactly: the discrete law
+
+#: Variances t that `discrete_gaussian_delta` gives away. Each is valid; the first is better where noise is small.
+_GIVEN_AWAY = (Fraction(1, 2), Fraction(1))
+
+
+def discrete_gaussian_delta(*, noise_variance: Fraction, epsilon: Fraction) -> Fraction:
+    """A delta of discrete Gaussian noise on integers at an epsilon, rounded up; 1 where nothing is proved.
+
+    In any dimension, and in steps that may each be chosen by the outcomes before.
+
+    Write V = noise_variance. Fix neighbours. In step i coordinate j moves by a whole number d_ij and has noise of
+    variance S_ij, with the sum of d_ij**2 / S_ij over all steps and coordinates at most 1/V for any outcomes
+    (`AdaptiveDiscreteGaussianEvent`). For every t with 0 < t < V and x = exp(-2 pi**2 t) <= 1/100 the law is
+    (epsilon, e^eta D)-DP, eta = 4.1 x, D the delta of one continuous Gaussian with noise_variance V - t at
+    epsilon - 2 eta (`gaussian_delta`). Proof:
+
+    1. *One coordinate.* Let S = tau**2 + s**2, draw y from N(q, tau**2), q whole, and then a whole z with probability
+       proportional to exp(-(z - y)**2 / (2 s**2)). By Poisson's summation the sum of these weights is within
+       s sqrt(2 pi) (1 +- theta), theta = 2 sum over k >= 1 of exp(-2 pi**2 s**2 k**2), for any y. Integrating over y,
+       the law of z is proportional to exp(-(z - q)**2 / (2 S)) up to these factors, and so within a factor
+       ((1 + theta)/(1 - theta))^(+-1) of the discrete Gaussian of variance S around q, whose own sum is within 1 +-
+       theta. (Micciancio and Peikert 2013 bound such sums in the same way.)
+    2. *All coordinates.* Take s**2 = S t / V. Only coordinates that move matter: others have one law for both
+       neighbours. One that moves has S >= V d**2 >= V, so x_S = exp(-2 pi**2 S t / V) <= x, theta <= 2.0001 x_S and
+       ln((1 + theta)/(1 - theta)) <= 4.1 x_S. S x_S falls in S from V on, for 2 pi**2 t >= 1, so x_S <= V x / S
+       <= V x d**2 / S, which add up to at most x: all steps' factors together are within e^(+-eta) for any outcomes.
+    3. *So* both neighbours' laws P, Q are within e^(+-eta) of laws P', Q' that are made from Gaussian steps, in which
+       coordinate j moves by d_ij with variance S_ij (1 - t / V): the d_ij**2 over these add up to at most 1/(V - t).
+       P(A) - e^epsilon Q(A) <= e^eta (P'(A) - e^(epsilon - 2 eta) Q'(A)) for every A.
+    4. *Gaussian steps chosen by outcomes are as one.* A last step makes the sum m**2 = 1/(V - t) for any outcomes. Let
+       u_i be step i's moves over their sigmas, Z_i its standard normal noise. ln(P'/Q') = sum of <u_i, Z_i> +
+       m**2 / 2 under P'. Given what came before, the mean of exp(i w <u_i, Z_i> + w**2 |u_i|**2 / 2) is 1, so that of
+       the product over all steps is 1, and as the sum of |u_i|**2 is m**2 on every path, sum of <u_i, Z_i> is
+       N(0, m**2) exactly. The same under Q'. So the loss has the law of one Gaussian with noise_variance V - t, and
+       rounding to z is post-processing. (For any mechanisms: Smith and Thakurta 2022.)
+    """
+    _check_positive("noise_variance", noise_variance)
+    context = intervals()
+    found = [Fraction(1)]
+    for given_away in _GIVEN_AWAY:
+        eta = above(enclose(Fraction(41, 10)) * context.exp(-2 * context.pi**2 * enclose(given_away)))
+        if noise_variance > given_away and epsilon >= 2 * eta:
+            delta = gaussian_delta(noise_variance=noise_variance - given_away, epsilon=epsilon - 2 * eta)
+            found.append(above(context.exp(enclose(eta)) * enclose(delta)))
+    return min(found)
+
+
+@lru_cache(maxsize=1024)
+def discrete_gaussian_epsilon(*, noise_variance: Fraction, delta: Fraction) -> Fraction:
+    """The least epsilon, rounded up to 10**-12, that is proved of discrete Gaussian noise at delta, in steps that may
+    each be chosen by the outcomes before: by `discrete_gaussian_delta`, or through zCDP."""
+    _check_delta(delta)
+    concentrated = gaussian_epsilon(noise_variance=noise_variance, delta=delta)
+
+    def holds(epsilon: Fraction) -> bool:
+        return discrete_gaussian_delta(noise_variance=noise_variance, epsilon=epsilon) <= delta
+
+    if not holds(concentrated):
+        return concentrated
+    return least(holds, at_least=Fraction(0), at_most=concentrated, places=_PLACES, what="epsilon")
+
+
+@lru_cache(maxsize=1024)
+def discrete_gaussian_budget(*, epsilon: Fraction, delta: Fraction) -> ZCDP:
+    """The largest rho, rounded down to 10**-12, for which `discrete_gaussian_epsilon` of noise_variance 1/(2 rho) is at
+    most epsilon."""
+    concentrated = zcdp_budget(epsilon=epsilon, delta=delta).rho
+
+    def fails(rho: Fraction) -> bool:
+        return discrete_gaussian_delta(noise_variance=gaussian_variance_for_rho(rho=rho), epsilon=epsilon) > delta
+
+    if fails(concentrated):
+        return ZCDP(rho=concentrated)
+    # The continuous law needs less than twice the rho, and the discrete one is not told from it by less noise.
+    most = concentrated
+    while not fails(most):
+        most *= 2
+    first = least(fails, at_least=concentrated, at_most=most, places=_PLACES, what="rho")
+    return ZCDP(rho=first - Fraction(1, 10**_PLACES))
 
 
 def classical_gaussian_sigma(*, epsilon: Fraction, delta: Fraction) -> Fraction:

@@ -364,6 +364,22 @@ class WeightedDiscreteGaussianEvent(Event):
         )
 
 
+@_event("adaptive_discrete_gaussian")
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AdaptiveDiscreteGaussianEvent(Event):
+    """Independent discrete Gaussian noise on integers, vector after vector, each chosen by the outcomes before it.
+
+    noise_variance = 1/S, where S bounds, for any outcomes and any two neighbours, the sum over all vectors and their
+    coordinates of (the coordinate's change / its sigma)**2. S is fixed beforehand; the changes are whole numbers.
+    """
+
+    noise_variance: Variance
+
+    def in_words(self) -> str:
+        size = _shown(self.noise_variance)
+        return f"discrete Gaussian noise step by step, together as of variance {size} times the squared l2 sensitivity"
+
+
 @_event("projected_discrete_gaussian")
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProjectedDiscreteGaussianEvent(Event):

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import floor, isqrt
 
-from releases.engine.accounting.calibration import zcdp_budget
+from releases.engine.accounting.calibration import discrete_gaussian_budget, gaussian_variance_for_rho, zcdp_budget
+from releases.engine.accounting.events import AdaptiveDiscreteGaussianEvent, Event, WeightedDiscreteLaplaceEvent
 from releases.engine.domain.privacy import PrivacyBudget, PureDP, decimal_text
 from releases.engine.mechanisms.additive_noise import GaussianNoise, LaplaceNoise, Noise
 from releases.engine.workload.queries import Sensitivity
@@ -40,6 +41,22 @@ class Allowance:
         if isinstance(budget, PureDP):
             return Allowance(amount=budget.epsilon, is_pure=True)
         return Allowance(amount=zcdp_budget(epsilon=budget.epsilon, delta=budget.delta).rho, is_pure=False)
+
+    @staticmethod
+    def of_whole_noise(budget: PrivacyBudget) -> Allowance:
+        """The same, where all of it is spent on noise on whole numbers, and charged as `event` says: of rho, the most
+        that discrete Gaussian noise may spend."""
+        if isinstance(budget, PureDP):
+            return Allowance.of(budget)
+        rho = discrete_gaussian_budget(epsilon=budget.epsilon, delta=budget.delta).rho
+        return Allowance(amount=rho, is_pure=False)
+
+    @property
+    def event(self) -> Event:
+        """Noise on whole numbers that costs all of it, of different scales, chosen step by step."""
+        if self.is_pure:
+            return WeightedDiscreteLaplaceEvent(noise_multiplier=1 / self.amount)
+        return AdaptiveDiscreteGaussianEvent(noise_variance=gaussian_variance_for_rho(rho=self.amount))
 
     def share(self, part: Fraction) -> Allowance:
         """A part of it, rounded down."""

@@ -20,9 +20,12 @@ Each step is private for any outcome of the steps before it, and what the steps 
 fixed beforehand: epsilon for Laplace noise (Dwork and Roth 2014, Theorem 3.14), rho for Gaussian noise (Bun and Steinke
 2016, Lemma 1.7). Both hold where the split depends on earlier outcomes too, as long as no outcome makes the sum exceed
 what is charged (Rogers et al. 2016 for epsilon, Feldman and Zrnic 2021 for Rényi divergences). So tables and distances
-are charged as one event, and how they share it follows from the released number of rows (`_Schedule`). Triples are
-looked at where questions have any or join their pairs, and where the noise on a distance is below a twentieth of all
-rows. A triple tells of its pairs as well, so pairs are no worse where nobody asks about triples.
+are charged as one event, and how they share it follows from the released number of rows (`_Schedule`). With a delta all
+steps are one event, whose rho is the largest of which the (epsilon, delta) of discrete Gaussian noise itself is proved
+(`calibration.discrete_gaussian_delta`): 12% more than zero-concentrated privacy converts to at epsilon 0.1 and delta
+1e-9, 9% more at 1, the same at 10. Triples are looked at where questions have any or join their pairs, and where the
+noise on a distance is below a twentieth of all rows. A triple tells of its pairs as well, so pairs are no worse where
+nobody asks about triples.
 
 Work: the cells of measured triples, times components, times steps, stay within an allowance (`_MAX_WORK`).
 
@@ -43,7 +46,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.accounting.events import Event, WeightedDiscreteGaussianEvent, WeightedDiscreteLaplaceEvent
+from releases.engine.accounting.events import Event
 from releases.engine.bounds.accuracy import Bound
 from releases.engine.domain.population import Population
 from releases.engine.domain.universe import Universe
@@ -152,7 +155,7 @@ class MixtureFit(Mechanism):
     joins_all_columns = False
 
     def _plan(self, request: PlanRequest) -> Plan:
-        allowance = usable_allowance(request)
+        allowance = usable_allowance(request, of=Allowance.of_whole_noise)
         if isinstance(allowance, Plan):
             return allowance
         names = attributes_asked(request.counts_asked.families, request.schema.universe)
@@ -184,6 +187,7 @@ class _Split:
     Attributes:
         shape: bins of the attributes asked.
         moved: by one unit in a table.
+        allowance: for everything.
         total: noise on the number of rows; None where that is public.
         tables: for all tables and distances together.
         asked: for each pair of attributes whether a question holds both.
@@ -192,6 +196,7 @@ class _Split:
 
     shape: Axes
     moved: Sensitivity
+    allowance: Allowance
     total: Noise | None
     tables: Allowance
     asked: tuple[bool, ...]
@@ -210,6 +215,7 @@ class _Split:
         return _Split(
             shape=workload.universe.project(names).shape,
             moved=histogram_sensitivity(schema),
+            allowance=allowance,
             total=total,
             tables=left,
             asked=tuple(pair in together for pair in combinations(names, 2)),
@@ -227,8 +233,11 @@ class _Split:
         return MIN_ONES_PURE if self.tables.is_pure else MIN_ONES
 
     def events(self) -> tuple[Event, ...]:
+        """What is charged. Of rho all at once; of epsilon in parts, whose rhos are less than that of their sum."""
+        if not self.allowance.is_pure:
+            return (self.allowance.event,)
         total = [self.total.event] if self.total else []
-        return (*total, _event(self.tables), self.certificate.noise.event)
+        return (*total, self.tables.event, self.certificate.noise.event)
 
     def at_most(self, triples: Sequence[Axes]) -> tuple[list[Noise], list[Noise]]:
         """The noise on one-way marginals and on pairs, at its largest: what is known of it before the run."""
@@ -330,13 +339,6 @@ class _Schedule:
             components=round(power(0.5, 10 * _COMPONENTS, _FEWEST, _MOST)),
             least=_LEAST_LEVEL * rows / signal,
         )
-
-
-def _event(allowance: Allowance) -> Event:
-    """Tables with noise of different scales, which cost this together."""
-    if allowance.is_pure:
-        return WeightedDiscreteLaplaceEvent(noise_multiplier=1 / allowance.amount)
-    return WeightedDiscreteGaussianEvent(noise_variance=1 / (2 * allowance.amount))
 
 
 def _too_large(workload: Workload, names: Names) -> str | None:

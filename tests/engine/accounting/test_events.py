@@ -11,6 +11,7 @@ from releases.engine.accounting.accountant import forms
 from releases.engine.accounting.events import (
     EVENT_KINDS,
     AboveThresholdEvent,
+    AdaptiveDiscreteGaussianEvent,
     ApproximateEvent,
     ConcentratedEvent,
     DiscreteGaussianEvent,
@@ -58,6 +59,7 @@ EXAMPLES: tuple[Event, ...] = (
     GroupedEvent(event=PURE, size=3),
     WeightedDiscreteLaplaceEvent(noise_multiplier=Fraction(7)),
     WeightedDiscreteGaussianEvent(noise_variance=Fraction(1, 3)),
+    AdaptiveDiscreteGaussianEvent(noise_variance=Fraction(1, 3)),
     ProjectedDiscreteGaussianEvent(noise_variance=Fraction(1, 3)),
 )
 
@@ -75,7 +77,8 @@ def test_each_kind_round_trips_has_a_price_and_says_itself_in_one_line(event):
 #: Ledgers hold these texts: a kind or field may be added, none renamed.
 STORED = {
     "noise_multiplier": "laplace discrete_laplace weighted_discrete_laplace",
-    "noise_variance": "gaussian discrete_gaussian weighted_discrete_gaussian projected_discrete_gaussian",
+    "noise_variance": "gaussian discrete_gaussian weighted_discrete_gaussian adaptive_discrete_gaussian "
+    "projected_discrete_gaussian",
     "epsilon": "exponential_mechanism report_noisy_max permute_and_flip above_threshold pure",
     "answers epsilon_answers epsilon_queries epsilon_threshold": "sparse_vector",
     "categories epsilon": "randomized_response",

@@ -50,6 +50,21 @@ def test_a_plan_spends_its_budget_and_no_more(budget, neighbours, order):
     assert 0.9999 < spent <= 1
 
 
+@pytest.mark.parametrize(("mechanism", "sizes"), [("mixture-fit", (4, 3)), ("marginal-fit", (9, 8, 7, 6, 5))])
+@pytest.mark.parametrize("epsilon", ["0.1", "1"])
+def test_all_noise_of_a_run_is_paid_by_the_one_event_that_is_charged(epsilon, mechanism, sizes):
+    """A row moves each table, the number of rows and the largest error by one."""
+    schema = schema_of(*sizes)
+    budget = ApproxDP(epsilon=Fraction(epsilon), delta=Fraction(1, 10**6))
+    plan = telling.planned(mechanism, schema, [{"marginals": 2}], budget=budget)
+    (event,) = plan.events
+    seen = record(lambda noise: plan.run(table_of(schema, 500), rng=noise), seed=b"all")
+    draws = [dict(draw.parameters) for draw in seen.draws if draw.sampler == "discrete_gaussian"]
+    assert len(draws) > 3
+    spent = sum(1 / Fraction(given["variance"]) for given in draws)
+    assert 0.9999 < spent * event.noise_variance <= 1
+
+
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("rows", [1, 2])
 def test_distances_move_exactly_as_far_as_is_said_for_all_small_neighbours(neighbours, rows):

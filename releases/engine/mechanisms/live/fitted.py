@@ -39,6 +39,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from releases.engine.accounting.calibration import discrete_gaussian_epsilon, gaussian_variance_for_rho
 from releases.engine.accounting.events import ConcentratedEvent, PureEvent
 from releases.engine.bounds.accuracy import Bound, Proof
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, decimal_text
@@ -181,7 +182,7 @@ def _planned(request: PlanRequest, *, is_concentrated: bool) -> Plan:
     workload = replace(asked, families=tuple(map(unweighted, asked.families)))
     setting = SessionSetting.of(request, questions=request.options["questions"] or 1, is_concentrated=is_concentrated)
     left = Fraction(setting.beta_of_answers)
-    budget = budget_of_start(setting, share * (1 - _SUMS_MEASURED))
+    budget = budget_of_start(setting, share * (1 - _SUMS_MEASURED), worth=_epsilon_of_fit)
     if budget is None:
         return infeasible(request, TOO_NOISY)
     fits = _fits(request.schema, workload, budget, left * _FITTED)
@@ -230,6 +231,13 @@ def _planned(request: PlanRequest, *, is_concentrated: bool) -> Plan:
             bytes=fit.work.bytes - fit.bytes_of_rows + universe.size * 24 + workload.size * 24,
         ),
     )
+
+
+def _epsilon_of_fit(*, rho: Fraction, delta: Fraction) -> Fraction:
+    """The epsilon for which a fit spends so much rho (`Allowance.of_whole_noise`); 0 for none."""
+    if not rho:
+        return Fraction(0)
+    return discrete_gaussian_epsilon(noise_variance=gaussian_variance_for_rho(rho=rho), delta=delta)
 
 
 @lru_cache(maxsize=64)

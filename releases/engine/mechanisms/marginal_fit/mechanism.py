@@ -127,7 +127,8 @@ class MarginalFit(Mechanism):
             tables=tables,
             certificate=certificate,
             total_noise=total_noise,
-            events=tuple(noise.event for noise in noises),
+            # Of epsilon in parts, whose rhos are less than that of their sum.
+            events=tuple(noise.event for noise in noises) if allowance.is_pure else (allowance.event,),
             parameters=_parameters(parts, tables, allowance, certificate),
             expectation=expected_bound(request, widths, certificate, formula=FORMULA, source=self.source),
             work=_work(joined_by_levels(request.counts_asked.universe, parts)),
@@ -146,7 +147,7 @@ def _cheapest(
     laplace = [_laplace_design(*each, inside, epsilon) for each, inside in zip(shapes, within, strict=True)]
     if isinstance(request.budget, PureDP):
         return pure, laplace
-    concentrated = Allowance.of(request.budget)
+    concentrated = Allowance.of_whole_noise(request.budget)
     gaussian = [gaussian_design(*each) for each in shapes]
     by_laplace = sum(
         laplace_error(*each, design, epsilon=epsilon) for each, design in zip(shapes, laplace, strict=True)
