@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -143,6 +143,7 @@ def shown_statistic(
         _shown(label, row, whole, part=part, own=own)
         for label, row, (part, own) in zip(shown_labels, stored, places, strict=False)
     ]
+    answers = list(_with_even_decimals(answers))
     shape = kind.shape(statistic, chosen=bool(answers and answers[0].chosen), answers=inquiry.size)
     drawn = [{"label": label, **row} for label, row in zip(labels, stored, strict=False)]
     dates = dates_of(inquiry)
@@ -225,6 +226,22 @@ def _shown(label: str, row: dict[str, Any], whole: Whole | None, *, part: str, o
     share = "" if whole is None else whole.text(Answer(labels=(label,), **{name: row[name] for name in _NUMBERS}))
     numbers = {name: value_text(row[name]) for name in _NUMBERS}
     return ShownAnswer(label=label, part=part, own=own, share=share, **numbers)
+
+
+def _with_even_decimals(answers: Sequence[ShownAnswer]) -> Iterator[ShownAnswer]:
+    """The same; in each part all numbers have as many decimals as the one that has most, so that they stand in line."""
+    most: dict[str, int] = {}
+    for each in answers:
+        for name in _NUMBERS:
+            most[each.part] = max(most.get(each.part, 0), len(getattr(each, name).partition(".")[2]))
+    for each in answers:
+        places = most[each.part]
+        yield replace(each, **{name: _with_decimals(getattr(each, name), places) for name in _NUMBERS})
+
+
+def _with_decimals(text: str, places: int) -> str:
+    whole, _, decimals = text.partition(".")
+    return f"{whole}.{decimals:0<{places}}" if places and text[-1:].isdigit() else text
 
 
 def _measured(label: str, row: dict[str, Any], dates: Dates | None) -> Answer:
