@@ -54,9 +54,10 @@ def shortage_text(spent: Totals, after: Totals, caps: Caps, *, what: str = "it")
         after: all that would be spent.
         what: is to be spent.
     """
-    left, most = f"{left_share(spent, caps):g}% is left", min(share_in(each, after) for each in caps.branches)
-    if most > 1:
-        return f"With {what}, {per_cent(most):,.10g}% of the budget would be spent, and {left}."
+    left = f"{left_share(spent, caps):g}% is left"
+    # A branch that is broken by its delta alone, or that cannot hold such a price at all, has no such share.
+    if broken := [share for each in caps.branches if (share := share_in(each, after)) > 1]:
+        return f"With {what}, {per_cent(min(broken)):,.10g}% of the budget would be spent, and {left}."
     return f"Of the budget {left}, but not enough of its delta for {what}."
 
 
