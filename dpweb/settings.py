@@ -335,6 +335,7 @@ CELERY_TASK_ROUTES = {
     "releases.take_fingerprint": {"queue": UPLOADS_QUEUE},
     "releases.take_fingerprints": {"queue": UPLOADS_QUEUE},
     "releases.test_disclosure": {"queue": UPLOADS_QUEUE},
+    "releases.report_attack": {"queue": UPLOADS_QUEUE},
 }
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_IGNORE_RESULT = True

@@ -48,6 +48,14 @@ def test_disclosure(*, release_id: str) -> None:
     services.disclosure_tests.execute_test(release_id=release_id)
 
 
+@shared_task(name="releases.report_attack")
+def report_attack(*, release_id: str) -> None:
+    """Write the report of one attacked release again (see ``services/disclosure_tests.py``)."""
+    from releases import services
+
+    services.disclosure_tests.report_attack(release_id=release_id)
+
+
 @shared_task(name="releases.take_fingerprints")
 def take_fingerprints() -> None:
     """A message of an older version, which asked for all at once in the queue of releases: ask for each."""
@@ -86,6 +94,14 @@ def keep_reconciling(sender: Any, **kwargs: Any) -> None:
     """At start, and then regularly, put right what killed workers and lost messages have left."""
     _reconcile()
     sender.timer.call_repeatedly(settings.RECONCILE_SECONDS, _reconcile)
+
+
+@worker_ready.connect
+def complete_reports(**kwargs: Any) -> None:
+    """At start alone: an earlier version has left some, and else only what fails each time."""
+    from releases import services
+
+    services.disclosure_tests.enqueue_reports()
 
 
 def _reconcile() -> None:

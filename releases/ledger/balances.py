@@ -15,7 +15,7 @@ from releases.engine.accounting import filters
 from releases.engine.accounting.accountant import DELTA_PLACES, EPSILON_PLACES
 from releases.engine.accounting.filters import CLOSED, Branch, Caps, Policy, Totals
 from releases.engine.domain.privacy import decimal_text, exact
-from releases.models import Budget, counting_branch, share_in
+from releases.models import Budget, counting_branch, share_in, share_of
 
 #: More digits of an epsilon that is left help nobody, unless it is smaller than that.
 _MICRO = 10**6
@@ -40,6 +40,25 @@ def caps_granted(policy: str, epsilon: str, delta: str, *, is_before: bool = Fal
 def per_cent(share: Fraction) -> float:
     """A share that is gone, in per cent, rounded up to one decimal."""
     return ceil(1000 * share) / 10
+
+
+def left_share(spent: Totals, caps: Caps) -> float:
+    """What is left, in per cent, rounded down to one decimal."""
+    return round(100 - per_cent(share_of(spent, caps)), 1)
+
+
+def shortage_text(spent: Totals, after: Totals, caps: Caps, *, what: str = "it") -> str:
+    """Why a budget does not hold what is to be spent, on the scale of all pages, in the branch that it breaks least.
+
+    Args:
+        after: all that would be spent.
+        what: is to be spent.
+    """
+    left = f"{left_share(spent, caps):g}% is left"
+    # A branch that is broken by its delta alone, or that cannot hold such a price at all, has no such share.
+    if broken := [share for each in caps.branches if (share := share_in(each, after)) > 1]:
+        return f"With {what}, {per_cent(min(broken)):,.10g}% of the budget would be spent, and {left}."
+    return f"Of the budget {left}, but not enough of its delta for {what}."
 
 
 def share_of_one(amounts: Totals, branch: Branch) -> str:

@@ -27,6 +27,7 @@ from releases.engine.accounting import accountant, filters
 from releases.engine.accounting.events import Event
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit, exact, protection_in_words
 from releases.ledger import entries, grants, high_water_marks, person_limits, refusals, stale_ledger
+from releases.ledger.balances import shortage_text
 from releases.models import (
     Budget,
     Dataset,
@@ -137,6 +138,7 @@ def charge(
             requested=price,
             remaining=filters.remaining(budget.totals, budget.caps),
             shortfalls=filters.shortfalls(budget.totals, price, budget.caps),
+            said=shortage_text(budget.totals, budget.totals.plus(amounts), budget.caps, what="this release"),
         )
     entry = _append(
         budget,

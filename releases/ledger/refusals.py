@@ -18,7 +18,10 @@ class LedgerRefusal(Exception):
 
 
 class InsufficientBudget(LedgerRefusal):
-    """A charge does not fit. Carries both numbers, so that a page can explain.
+    """A charge does not fit. Carries both numbers.
+
+    Args:
+        said: why, in one sentence.
 
     Attributes:
         requested: the price of the release.
@@ -32,16 +35,12 @@ class InsufficientBudget(LedgerRefusal):
         requested: accountant.Price,
         remaining: filters.Remaining,
         shortfalls: Sequence[filters.Shortfall],
+        said: str,
     ) -> None:
         self.requested = requested
         self.remaining = remaining
         self.shortfalls = tuple(shortfalls)
-        asked = requested.pure_epsilon if requested.pure_epsilon is not None else requested.epsilon
-        left = remaining.pure_epsilon if requested.pure_epsilon is not None else remaining.epsilon
-        super().__init__(
-            f"The release costs epsilon {epsilon_text(asked)}, and epsilon {epsilon_text(left)} is left of the "
-            f"dataset's budget. Nothing was charged."
-        )
+        super().__init__(f"{said} Nothing was charged.")
 
 
 class AnotherProtection(LedgerRefusal):

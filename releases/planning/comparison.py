@@ -23,7 +23,8 @@ from releases.engine.estimation.components import Counting
 from releases.engine.mechanisms.base import OWN_ROWS, ROWS, SAME, Mechanism, Option, Plan, mechanism
 from releases.engine.workload.queries import Workload
 from releases.engine.workload.questions import Question, universe_asked, valued_columns, weight_of
-from releases.ledger import ledger, refusals
+from releases.ledger import ledger
+from releases.ledger.balances import shortage_text
 from releases.ledger.capacity import usual_delta
 from releases.models import Budget
 from releases.planning import row_methods, usefulness
@@ -542,11 +543,8 @@ def _refusal(price: accountant.Price, budget: Budget) -> str:
             if left.delta
             else f"It does not fit: it takes delta {asked}, and no delta is left. A release without a delta may fit."
         )
-    units = left.pure_epsilon if price.pure_epsilon is not None else left.epsilon
-    cost = cost_text(price, places=accountant.EPSILON_PLACES)
-    return (
-        f"It does not fit: it costs {cost}, and epsilon {refusals.epsilon_text(units)} is left of the dataset's budget."
-    )
+    after = budget.totals.plus(filters.amounts(price, policy=budget.caps.policy))
+    return f"It does not fit. {shortage_text(budget.totals, after, budget.caps)}"
 
 
 def _alpha(plan: Plan) -> float:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from releases.engine.accounting import accountant, filters
-from releases.ledger.balances import caps_of, left_text, per_cent
+from releases.ledger.balances import caps_of, left_share, left_text
 from releases.ledger.capacity import ReleasesThatFit, closed_by, room
-from releases.models import Budget, share_of
+from releases.models import Budget
 
 #: More releases than this that fit are not counted.
 _MAX_COUNTED = 1000
@@ -87,7 +87,7 @@ def leaves_after(budget: Budget, price: accountant.Price) -> Leaves | None:
         return None
     spent = budget.totals.plus(filters.amounts(price, policy=caps.policy))
     return Leaves(
-        percent=round(100 - per_cent(share_of(spent, caps)), 1),
+        percent=left_share(spent, caps),
         amount=left_text(spent, caps),
         more=_more(spent, price, caps),
         closes=closed_by(before=budget.totals, after=spent, caps=caps),

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from releases.engine.mechanisms.base import OWN_ROWS, SAME, Plan, mechanisms
+from releases.engine.mechanisms.base import OWN_ROWS, SAME, Option, Plan, mechanisms
 from releases.engine.mechanisms.marginal_fit.mechanism import MarginalFitPlan
 from releases.engine.mechanisms.mixture_fit import MixtureFit, MixtureFitPlan
 from releases.publication.receipt import rows_text
@@ -82,9 +82,14 @@ def options_for_rows(options: Mapping[str, Mapping[str, Any]]) -> dict[str, dict
     Args:
         options: by mechanism.
     """
+    return options_with(OWN_ROWS, SAME, options)
+
+
+def options_with(option: Option, value: str, options: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """A draft's options, with a value of one option for every mechanism that has it, unless that was chosen."""
     chosen = {name: dict(given) for name, given in options.items()}
     for name, each in mechanisms().items():
-        if OWN_ROWS in each.options:
+        if option in each.options:
             given = chosen.setdefault(name, {})
-            given[OWN_ROWS.name] = given.get(OWN_ROWS.name) or SAME
+            given[option.name] = given.get(option.name) or value
     return chosen

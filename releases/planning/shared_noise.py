@@ -22,6 +22,7 @@ from releases.engine.mechanisms.queries import CONFIDENCE, TABLES
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.queries import MAX_WEIGHT, WORKLOAD_VERSION, Marginal, Workload, unweighted
 from releases.engine.workload.questions import of_columns_asked
+from releases.planning.row_methods import options_with
 from releases.questions.together import MAX_TITLE, PartAsked, read_weight
 
 
@@ -75,12 +76,7 @@ def options_for_tables(options: Mapping[str, Mapping[str, Any]]) -> dict[str, di
     Args:
         options: by mechanism.
     """
-    chosen = {name: dict(given) for name, given in options.items()}
-    for name, each in mechanisms().items():
-        if CONFIDENCE in each.options:
-            given = chosen.setdefault(name, {})
-            given[CONFIDENCE.name] = given.get(CONFIDENCE.name) or TABLES
-    return chosen
+    return options_with(CONFIDENCE, TABLES, options)
 
 
 def measured_together(

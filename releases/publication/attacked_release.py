@@ -13,6 +13,8 @@ from pathlib import Path
 from subprocess import SubprocessError
 from typing import Any
 
+from django.conf import settings
+
 from releases.engine.disclosure.membership import disclosure_test
 from releases.engine.errors import Infeasible
 from releases.engine.mechanisms.base import Progress, plan_from_json
@@ -43,13 +45,28 @@ def attack_release(release: Release, *, progress: Progress | None = None) -> dic
     for path in rewritten(folder).values():
         path.unlink()
     _store(folder / DISCLOSURE_TEST, (json.dumps(written, indent=2, ensure_ascii=False) + "\n").encode())
-    if HTML in release.result["files"]:
+    report_again(release)
+    return written
+
+
+def lack_report() -> list[str]:
+    """Releases that were attacked, and whose report does not say so: by their folders, of which some may be old."""
+    found = Path(settings.RELEASES_DIR).glob(f"*/*/{DISCLOSURE_TEST}")
+    return sorted({path.parent.parent.name for path in found if not rewritten(path.parent)})
+
+
+def report_again(release: Release) -> None:
+    """Write the report of an attacked release again, with what was found, unless it was or there is none."""
+    if release.status is not ReleaseState.PUBLISHED or release.result is None:
+        return
+    folder = folder_of(release)
+    is_due = (folder / DISCLOSURE_TEST).is_file() and not rewritten(folder)
+    if is_due and HTML in release.result["files"]:
         try:
             for name, content in report_files(folder, release.result).items():
                 _store(folder / rewritten_name(name), content)
         except SubprocessError:
             _logger.exception("the report was not drawn again; its page alone says what the attack found out")
-    return written
 
 
 def _store(path: Path, content: bytes) -> None:

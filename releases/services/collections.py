@@ -20,7 +20,7 @@ from releases.engine.domain.privacy import decimal_text, exact, privacy_budget
 from releases.engine.errors import EngineError, InvalidInput
 from releases.engine.mechanisms.base import Plan
 from releases.ledger import audit_log, person_limits, refusals
-from releases.ledger.balances import caps_of, left_text
+from releases.ledger.balances import caps_of, shortage_text
 from releases.models import (
     CHECK,
     PLAIN,
@@ -190,8 +190,9 @@ def why_not_together(*, planned: Sequence[tuple[Release, Plan]], by: User) -> st
     prices = [price_of(plan) for _, plan in planned]
     for price in prices:
         if not filters.admits(spent, price, caps):
-            said = f"Together they cost {_cost_text(prices)}" if len(prices) > 1 else f"It costs {_cost_text(prices)}"
-            return f"{said}, and {left_text(budget.totals, caps)} is left of the dataset’s budget."
+            amounts = (filters.amounts(each, policy=caps.policy) for each in prices)
+            after = filters.Totals.of([budget.totals, *amounts])
+            return shortage_text(budget.totals, after, caps, what="all of them" if len(prices) > 1 else "it")
         spent = spent.plus(filters.amounts(price, policy=caps.policy))
     added = filters.Totals.of(filters.amounts(price, policy=caps.policy) for price in prices[:-1])
     refusal = person_limits.over_the_limit(
@@ -208,14 +209,6 @@ def why_not_together(*, planned: Sequence[tuple[Release, Plan]], by: User) -> st
 
 def price_of(plan: Plan) -> accountant.Price:
     return accountant.price(plan.events, delta=plan.delta, neighbours=plan.schema.neighbours)
-
-
-def _cost_text(prices: Sequence[accountant.Price]) -> str:
-    """Their epsilons added up; of those that have none, only how many there are."""
-    owns = [price.pure_epsilon if price.pure_epsilon is not None else price.epsilon for price in prices]
-    known = [each for each in owns if each is not None]
-    total = f"epsilon {decimal_text(Fraction(sum(known), 10**accountant.EPSILON_PLACES), places=_EPSILON_DIGITS)}"
-    return total if len(known) == len(owns) else f"{total}, and {len(owns) - len(known)} have no epsilon"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,6 +6,7 @@ costs no budget. It can take minutes, so it does not hold up the queue of releas
     ask_for_test       by somebody of the dataset
     execute_test       by a worker
     reconcile_tests    what killed workers and lost messages have left
+    enqueue_reports    reports that do not say what was found yet
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from django.utils import timezone
 from releases.engine.errors import Cancelled, EngineError
 from releases.ledger import audit_log
 from releases.models import AuditAction, DisclosureState, DisclosureTest, Release, ReleaseState
-from releases.publication.attacked_release import attack_release
+from releases.publication.attacked_release import attack_release, lack_report, report_again
 from releases.services.release_inputs import Refusal
 from releases.worker import leases
 from releases.worker.failures import log_failure
@@ -89,6 +90,20 @@ def reconcile_tests() -> None:
     for test in lapsed:
         held = _held(test.pk, test.run_token).filter(lease_until__lt=timezone.now())
         leases.give_up(held, waiting=DisclosureState.WAITING, failed=DisclosureState.FAILED)
+
+
+def enqueue_reports() -> None:
+    """Have reports written again that do not say what an attack found: an earlier version left them so, or the worker
+    was killed, or the drawing failed."""
+    for release_id in lack_report():
+        leases.hint("releases.report_attack", release_id=release_id)
+
+
+def report_attack(*, release_id: uuid.UUID | str) -> None:
+    """Write one of these. Called twice, it is written once."""
+    release = Release.objects.filter(pk=release_id).first()
+    if release is not None:
+        report_again(release)
 
 
 def _held(release_id: uuid.UUID | str, token: uuid.UUID | None) -> QuerySet[DisclosureTest]:

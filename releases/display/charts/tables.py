@@ -7,6 +7,9 @@ from typing import Any
 
 from releases.display.charts.common import ROW_HEIGHT, SCHEMA
 
+#: Letters of labels that have room side by side below the squares of a narrow window.
+_LEVEL = 36
+
 
 def heat_map(rows: Sequence[dict[str, Any]], *, heads: Sequence[str], unit: str = "rows") -> dict[str, Any]:
     """A table of two columns: a square for every cell with its released count, the darker the larger it is.
@@ -75,6 +78,12 @@ def association_matrix(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     )
 
 
+def _angle(values: Sequence[dict[str, Any]]) -> int:
+    """Of the labels below the squares: level where all of them are sure to have the room, on a phone too."""
+    across = {str(value["across"]) for value in values}
+    return 0 if len(across) * (max(map(len, across)) + 2) <= _LEVEL else -40
+
+
 def _squares(
     values: Sequence[dict[str, Any]],
     *,
@@ -122,7 +131,7 @@ def _squares(
                 "type": "nominal",
                 "sort": None,
                 "title": across or None,
-                "axis": {"labelAngle": -40, "labelOverlap": True, "labelLimit": 110},
+                "axis": {"labelAngle": _angle(values), "labelOverlap": True, "labelLimit": 110},
             },
             "y": {"field": "down", "type": "nominal", "sort": None, "title": down or None},
         },

@@ -14,8 +14,8 @@ from releases.engine.accounting import filters
 from releases.engine.domain.privacy import decimal_text, exact
 from releases.engine.mechanisms.base import Plan
 from releases.forms.collections import ShareForm
-from releases.ledger.balances import caps_of, left_text, per_cent
-from releases.models import Budget, Collection, Release, ReleaseState, share_of
+from releases.ledger.balances import caps_of, left_share
+from releases.models import Budget, Collection, Release, ReleaseState
 from releases.planning import recommendation
 from releases.planning.comparison import ComparedPlan
 from releases.presentation.releases.column_check import ColumnCheck, LeftOut
@@ -74,7 +74,7 @@ class PartChecked:
         state: of one that is no draft any more.
         within: how close its answers are, in their unit; empty where it has no plan.
         notes: what else is to be known before it is spent on.
-        charge: what is booked, to the last digit; empty where the notes say that already.
+        charge: what is booked, in full; empty of one that has no plan.
         share: the field of its weight; None of one that is no draft.
         why_barred, why_apart: empty where it can be released here; `own_page` then is empty too.
         before_title, before_address: of a finished release that has answered the same; empty where there is none.
@@ -193,7 +193,7 @@ def _part(part: PartPlanned, form: ShareForm) -> PartChecked:
         method=row.mechanism.title if row is not None else "",
         within=_within(row) if row is not None and not row.plan.infeasible else "",
         notes=tuple(_notes(row)) if row is not None else (),
-        charge=row.charge if row is not None else "",
+        charge=row.charge or row.cost if row is not None else "",
         epsilon=release.epsilon,
         share=form[name] if name else None,
         why_barred=part.why_barred if part.is_draft else "",
@@ -215,7 +215,7 @@ def _within(row: ComparedPlan) -> str:
 
 def _notes(row: ComparedPlan) -> Iterable[str]:
     if row.cost:
-        yield f"Charges {row.cost}. Takes {row.seconds}, {row.memory}."
+        yield f"Takes {row.seconds}, {row.memory}."
     yield from _of_each_table(row)
     if row.synthetic_rows and row.for_synthetic_rows:
         yield f"Synthetic rows: {row.synthetic_rows}."
@@ -244,4 +244,4 @@ def _leaves(budget: Budget | None, drafts: Sequence[PartPlanned]) -> str:
     spent = budget.totals
     for price in prices:
         spent = spent.plus(filters.amounts(price, policy=caps.policy))
-    return f"{round(100 - per_cent(share_of(spent, caps)), 1):g}% ({left_text(spent, caps)})"
+    return f"{left_share(spent, caps):g}%"

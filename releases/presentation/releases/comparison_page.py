@@ -333,7 +333,7 @@ def _epsilon(needed: Needed) -> EpsilonShown:
         unit=needed.unit,
         epsilon=needed.epsilon,
         notes=(Note(text=needed.why),) if needed.why else (),
-        leaves=leaves.text if leaves is not None else "" if needed.refusal else "–",
+        leaves=leaves.share if leaves is not None else "" if needed.refusal else "–",
         leaves_notes=tuple(notes),
         can_be_compared=not needed.refusal,
     )

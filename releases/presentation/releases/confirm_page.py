@@ -92,7 +92,7 @@ def confirm_page(
         button: what the button says where no reviewer has to see the plan.
     """
     return ConfirmPage(
-        sentence=row.sentence,
+        sentence=_sentence(row),
         formula=row.formula,
         formula_source=row.formula_source,
         mechanism=row.mechanism.title,
@@ -119,6 +119,13 @@ def confirm_page(
         key=str(uuid.uuid4()),
         digest=plan_digest(plan),
     )
+
+
+def _sentence(row: ComparedPlan) -> str:
+    """Its accuracy; the field for a number of rows is on the page before."""
+    if row.wants_rows:
+        return f"How accurate it is depends on how many {row.counted.many} there are. The release says it."
+    return row.sentence
 
 
 def _reason_label(check: ColumnCheck, why_it_waits: str, counted: Counted) -> str:

@@ -33,6 +33,7 @@ from releases.publication import files, report
 from releases.publication.receipt import are_limited, fuller_bins, rows_text
 from releases.publication.region_maps import RegionMap, map_of, read_maps
 from releases.publication.shares import Whole
+from releases.publication.totals import TOGETHER, of_counts
 from releases.questions.base import kind_of
 from releases.schema.descriptions import Notes, with_unit
 
@@ -119,6 +120,7 @@ class AnswersTable:
         added: any of its answers together; None where they do not add up.
         counted: what is counted.
         details: how to read synthetic counts and totals.
+        total: what all its answers come to; None where they do not add up.
         is_synthetic_first: whether synthetic counts come before the released ones, as they are closer to the truth.
     """
 
@@ -149,6 +151,7 @@ class AnswersTable:
     added: AddedUp | None
     details: str
     counted: str
+    total: AnswerRow | None = None
     is_synthetic_first: bool = False
 
     @property
@@ -279,7 +282,14 @@ def answers_table(
             own_rows=_own_rows(family, universe),
         ),
         counted=counted.many,
+        total=None if whole is None or arrangement.only else _total(whole, labels=len(family.attributes)),
     )
+
+
+def _total(whole: Whole, *, labels: int) -> AnswerRow:
+    estimate, lower, upper = of_counts(whole).values()
+    named_so = (TOGETHER, *[""] * (labels - 1))
+    return AnswerRow.of(Answer(labels=named_so, estimate=estimate, lower=lower, upper=upper), None)
 
 
 def _chosen(question: str, matching: Sequence[int], number: int) -> int:

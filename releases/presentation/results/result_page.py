@@ -185,6 +185,7 @@ def result_page(
         shown_statistic(
             workload,
             folder,
+            receipt=receipt,
             notes=notes,
             first=wish.first,
             second=wish.second,

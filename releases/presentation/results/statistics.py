@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from releases.publication.associations import Association
 from releases.publication.headline import unit_of, with_units
 from releases.publication.region_maps import RegionMap, map_of, read_maps
 from releases.publication.shares import Whole
+from releases.publication.totals import TOGETHER, of_groups
 from releases.questions.base import AnswerShape, statistic_kind
 from releases.questions.headline import number_text, value_text
 from releases.schema.descriptions import Notes
@@ -115,6 +116,7 @@ def shown_statistic(
     inquiry: Inquiry,
     folder: Path,
     *,
+    receipt: Mapping[str, Any],
     notes: Notes,
     first: str,
     second: str,
@@ -143,6 +145,7 @@ def shown_statistic(
         _shown(label, row, whole, part=part, own=own)
         for label, row, (part, own) in zip(shown_labels, stored, places, strict=False)
     ]
+    answers = list(_with_even_decimals(_with_totals(inquiry, answers, table, receipt)))
     shape = kind.shape(statistic, chosen=bool(answers and answers[0].chosen), answers=inquiry.size)
     drawn = [{"label": label, **row} for label, row in zip(labels, stored, strict=False)]
     dates = dates_of(inquiry)
@@ -150,7 +153,7 @@ def shown_statistic(
         shape=shape,
         title=inquiry.families[0].title(inquiry.universe) if len(inquiry.families) == 1 else "",
         answers=answers,
-        more=table.num_rows - len(answers),
+        more=table.num_rows - len(stored),
         chart=_chart(inquiry, drawn, notes) if shape in (AnswerShape.DISTRIBUTION, AnswerShape.NUMBERS) else None,
         map=map_of(
             read_maps(folder),
@@ -225,6 +228,41 @@ def _shown(label: str, row: dict[str, Any], whole: Whole | None, *, part: str, o
     share = "" if whole is None else whole.text(Answer(labels=(label,), **{name: row[name] for name in _NUMBERS}))
     numbers = {name: value_text(row[name]) for name in _NUMBERS}
     return ShownAnswer(label=label, part=part, own=own, share=share, **numbers)
+
+
+def _with_totals(
+    inquiry: Inquiry, answers: Sequence[ShownAnswer], table: pa.Table, receipt: Mapping[str, Any]
+) -> Iterator[ShownAnswer]:
+    """After the groups of each part what they are together, where something can be said of it."""
+    if inquiry.statistic.is_open:
+        yield from answers
+        return
+    first = 0
+    for part in inquiry.families:
+        cells = part.cells(inquiry.universe)
+        shown = answers[first : first + cells]
+        yield from shown
+        total = of_groups(inquiry, part, table.slice(first, cells).to_pylist(), receipt) if shown else None
+        if total is not None:
+            numbers = {name: value_text(total[name]) for name in _NUMBERS}
+            yield ShownAnswer(label=TOGETHER, part=shown[0].part, own=TOGETHER if shown[0].part else "", **numbers)
+        first += cells
+
+
+def _with_even_decimals(answers: Iterable[ShownAnswer]) -> Iterator[ShownAnswer]:
+    """The same; in each part all numbers have as many decimals as the one that has most, so that they stand in line."""
+    answers, most = list(answers), dict[str, int]()
+    for each in answers:
+        for name in _NUMBERS:
+            most[each.part] = max(most.get(each.part, 0), len(getattr(each, name).partition(".")[2]))
+    for each in answers:
+        places = most[each.part]
+        yield replace(each, **{name: _with_decimals(getattr(each, name), places) for name in _NUMBERS})
+
+
+def _with_decimals(text: str, places: int) -> str:
+    whole, _, decimals = text.partition(".")
+    return f"{whole}.{decimals:0<{places}}" if places and text[-1:].isdigit() else text
 
 
 def _measured(label: str, row: dict[str, Any], dates: Dates | None) -> Answer:

@@ -209,7 +209,7 @@ def test_after_a_restored_backup_nothing_is_done_again_until_a_reviewer_lets_it_
     assert found["answers"] == 1
     assert found["spent"] == {"asked": 2.0, "queued": 1.0, "cancelled": 3.0, "newer": 1.5}
     assert (found["returns"], found["caps"]) == (0, "2")
-    assert "costs epsilon 1, and epsilon 0.5 is left" in found["more"]
+    assert "With this release, 125% of the budget would be spent, and 25% is left" in found["more"]
     audit = restored.manage("audit")
     assert audit.returncode == 0, audit.stderr
 

@@ -277,7 +277,7 @@ def test_a_lost_budget_is_not_spent_a_second_time_by_whoever_owned_it(site, tmp_
     )
     assert "were lost with a restored backup" in found[0]
     assert found[1] == 2.0
-    assert "epsilon 1 is left" in found[2]
+    assert "With this release, 133.4% of the budget would be spent, and 33.3% is left" in found[2]
     settled = site.do(
         f"""
         alice, sofia = people()

@@ -203,6 +203,32 @@ def test_a_task_takes_few_pages_clicks_and_words(walk, task):
     assert here.words <= MOST_WORDS, here.says()
 
 
+#: Where the answers of each task begin; that of a survey comes with its respondents.
+BEGINS = dict.fromkeys(("a table", "synthetic rows", "means by group", "a median", "the same as last year"), "Answers")
+BEGINS |= {"everything": "Columns at a glance"}
+SCREENS = ({"width": 1280, "height": 800}, {"width": 390, "height": 844})
+
+
+def top(where):
+    """How far below the top of the page it begins."""
+    return where.evaluate("each => each.getBoundingClientRect().top + window.scrollY")
+
+
+@pytest.mark.parametrize("task", BEGINS)
+def test_answers_begin_within_the_first_screen_and_offers_to_spend_more_come_after_the_files(walk, task):
+    here = walk(f"First screen of {task}", EARLIER if task == "the same as last year" else "")
+    TASKS[task](here)
+    page = here.page
+    heading = page.get_by_role("heading", name=BEGINS[task], exact=True)
+    for size in SCREENS:
+        page.set_viewport_size(size)
+        first = heading.locator("xpath=following::*[self::svg or self::td or self::dd or self::p or @data-chart][1]")
+        assert top(heading) < top(first) < size["height"], size
+        if task != "everything":
+            files = page.get_by_role("heading", name="Downloads", exact=True)
+            assert top(first) < top(files) < top(page.get_by_text("Plan another like it", exact=True)), size
+
+
 def test_several_questions_of_any_kind_come_as_one_report_within_four_pages_and_fifteen_clicks(walk, tmp_path):
     here = walk("Few pages for several")
     here.press("Plan several at once")

@@ -69,7 +69,8 @@ def test_where_the_budget_is_spent_while_one_types_nothing_is_charged_and_nothin
     response = as_(alice).post(url, given | {"title": "For the yearbook"})
     assert response.status_code == 409
     assert field_value(response, "title") == "For the yearbook"
-    assert "The release costs epsilon 1, and epsilon 0.5 is left" in words(response)
+    said = "With this release, 125% of the budget would be spent, and 25% is left. Nothing was charged."
+    assert said in words(response)
     assert "disabled" in body(response)
     assert charges().count() == 1
     assert Budget.objects.get().spent_epsilon == 15 * E12 // 10

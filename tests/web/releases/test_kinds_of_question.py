@@ -118,7 +118,7 @@ def test_a_result_is_shown(kind, tmp_path):
     ]
     result = plan.run(rows_of(universe, np.stack(values, axis=1)), rng=StreamRandomness(b"kinds"))
     pyarrow.parquet.write_table(files.answers_table(plan.workload, result), tmp_path / "answers.parquet")
-    shown = shown_statistic(plan.workload, tmp_path, notes={}, first="", second="", is_proved=True)
+    shown = shown_statistic(plan.workload, tmp_path, receipt={}, notes={}, first="", second="", is_proved=True)
     assert shown.shape in AnswerShape
     page = render_to_string("results/_statistic_answers.html", {"shown": shown})
     for each in shown.answers:

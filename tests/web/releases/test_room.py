@@ -15,7 +15,7 @@ from releases.ledger.capacity import closed_by, room
 from releases.models import Budget
 from releases.planning import comparison
 from releases.planning.epsilon_meaning import belief_after
-from tests.web.pages import link, words
+from tests.web.pages import link, visible_words, words
 from tests.web.steps import charge
 
 MILLIONTH = Fraction(1, 10**6)
@@ -77,4 +77,5 @@ def test_the_belief_that_is_shown_is_the_highest_that_epsilon_allows(prior, epsi
 
 def test_confirm_says_what_is_booked_to_the_last_digit(dataset, make_draft, as_, alice):
     page = as_(alice).get(link("confirm", make_draft(dataset, epsilon="0.12345678912")))
-    assert "epsilon 0.123457 exactly: epsilon 0.12345678912; or rho 0.00" in words(page)
+    assert "epsilon 0.123457 Exact charge epsilon 0.12345678912; or rho 0.00" in words(page)
+    assert "rho" not in visible_words(page)

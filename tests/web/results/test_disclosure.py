@@ -10,12 +10,13 @@ from html import unescape
 import pytest
 from django.core.management import CommandError, call_command
 
-from releases import services
+from releases import services, tasks
 from releases.engine.disclosure import membership
 from releases.models import AuditAction, AuditEvent, DisclosureState, DisclosureTest, LedgerEntry
 from releases.publication import attacked_release, files, report
 from releases.publication.disclosure import DISCLOSURE_TEST
 from releases.publication.joined_report import body_of
+from releases.worker import leases
 from tests.web.pages import body, link, visible_text, visible_words, words
 
 OUTCOME = {"inside": 0.5, "outside": 0.49, "difference": 0.01, "margin": 0.02, "people": 100}
@@ -117,6 +118,30 @@ def test_from_then_on_the_report_says_what_the_page_says_of_the_attack_wherever_
     assert test.found in unescape(body_of(files.folder_of(full)))
     (shown,) = [each for row in page.downloads.values() for each in row if each.name == "report.html"]
     assert shown.size == files.readable_size(len(report))
+
+
+@pytest.mark.draws
+def test_a_worker_that_starts_writes_again_what_an_earlier_version_had_left_without_the_finding(
+    full, write, as_, alice, monkeypatch
+):
+    """The earlier version stored what was found, and left the report as it was."""
+    said = []
+    write()
+    monkeypatch.setattr(leases, "hint", lambda task, **ids: said.append((task, ids)))
+    tasks.complete_reports()
+    assert said == [("releases.report_attack", {"release_id": str(full.pk)})]
+    before = b"".join(as_(alice).get(link("download", full, "report.html")))
+    tasks.report_attack(**said[0][1])
+    test = as_(alice).get(link("release_detail", full)).context["page"].disclosure
+    after = b"".join(as_(alice).get(link("download", full, "report.html")))
+    assert test.found not in unescape(before.decode())
+    assert test.found in unescape(after.decode())
+    assert b"".join(as_(alice).get(link("download", full, "report.pdf"))).startswith(b"%PDF-")
+    # Once is enough, and a second message draws nothing.
+    monkeypatch.setattr(report, "draw", lambda *_: pytest.fail("drawn twice"))
+    tasks.report_attack(**said.pop()[1])
+    tasks.complete_reports()
+    assert said == []
 
 
 def test_a_report_that_cannot_be_drawn_again_does_not_lose_the_test(full, attack, monkeypatch, as_, alice):

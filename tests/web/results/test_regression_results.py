@@ -52,7 +52,7 @@ def shown_of(tmp_path):
         columns = {"rent": rent, "size": size, "balcony": balcony, "let": let}
         result = plan.run(Rows(universe=plan.schema.universe, columns=columns), rng=StreamRandomness(b"flats"))
         pyarrow.parquet.write_table(files.answers_table(plan.workload, result), tmp_path / "answers.parquet")
-        shown = shown_statistic(plan.workload, tmp_path, notes=NOTES, first="", second="", is_proved=False)
+        shown = shown_statistic(plan.workload, tmp_path, receipt={}, notes=NOTES, first="", second="", is_proved=False)
         receipt = {"answers": len(shown.answers), "bound": {"proof": result.bound.proof.value, "beta": "1/20"}}
         page = render_to_string("results/_statistic_answers.html", {"shown": shown})
         found = headline(plan.workload, files.reader(tmp_path), receipt, NOTES)

@@ -64,9 +64,15 @@ def test_answers_by_group_are_rows_below_the_title_of_their_question(publish, sh
     table = page[page.index("<tbody>") : page.index("</tbody>")]
     heads = re.findall(r'<th scope="rowgroup" colspan="4">([^<]+)</th>', table)
     assert [each.removesuffix(" by sex") for each in heads] == titles
-    assert re.findall(r'<th scope="row">([^<]+)</th>', table) == ["female", "male"] * 2
+    together = ["all together"] if "mean" in question else []
+    names = re.findall(r'<th scope="row">([^<]+)</th>', table)
+    assert names == ["female", "male", *together] * 2
     shown = [float(each) for each in re.findall(r'</th><td class="number">\s*([\d.]+)', table)]
-    assert shown == [float(each["estimate"]) for each in rows_of(release)]
+    of_groups = [each for name, each in zip(names, shown, strict=True) if name not in together]
+    assert of_groups == [float(each["estimate"]) for each in rows_of(release)]
+    # 150 of 40 and 50 of 20; 150 of 50 and 50 of 10.
+    of_all = [each for name, each in zip(names, shown, strict=True) if name in together]
+    assert of_all == pytest.approx([35, 40][: len(of_all)], abs=0.5)
     assert "by sex" not in re.sub(r"<th scope=.rowgroup.*?</th>", "", table)
 
 

@@ -73,6 +73,8 @@ UNRECORDED = {
     "tables_of": "notes for which version of a server the self test has passed",
     "execute_test": "what it finds is a file beside the release; who asked for it is recorded",
     "reconcile_tests": "what it moves waits again",
+    "enqueue_reports": "tells a worker to look",
+    "report_attack": "a worker's; it says again what is on the page of a release",
     "enqueue_fingerprints": "tells a worker to look",
     "take_fingerprint": "a worker's; what it finds is for the reviewer's page alone",
     "notice_restored": "recorded as nobody's, once after a restored backup (test_restored_decisions.py)",

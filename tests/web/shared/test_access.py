@@ -254,6 +254,7 @@ def assert_is_closed_light_and_well_formed(response, address, *, is_part=False):
     assert '<html lang="en-GB">' in page, address
     assert re.search(r"<title>\s*\S.* · dpweb</title>", page, flags=re.DOTALL), address
     assert page.count("<h1") == 1, address
+    assert f'href="{reverse("documentation")}"' in page, address
     ids = Counter(re.findall(r'\bid="([^"]+)"', page))
     assert [each for each, number in ids.items() if number > 1] == [], address
 

@@ -217,6 +217,8 @@ DRIVEN = {
     "releases.take_fingerprints": (lambda made: tasks.take_fingerprints(), []),
     # It runs a plan on invented rows, and comes to no table.
     "releases.test_disclosure": (lambda made: tasks.test_disclosure(release_id=str(made["release"].pk)), []),
+    # It reads what was released.
+    "releases.report_attack": (lambda made: tasks.report_attack(release_id=str(made["release"].pk)), []),
 }
 
 

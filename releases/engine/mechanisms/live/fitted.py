@@ -40,9 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.accounting.calibration import discrete_gaussian_epsilon, gaussian_variance_for_rho
-from releases.engine.accounting.events import ConcentratedEvent, PureEvent
-from releases.engine.bounds.accuracy import Bound, Proof
-from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, decimal_text
+from releases.engine.domain.privacy import ApproxDP, PrivacyBudget
 from releases.engine.domain.schema import Schema
 from releases.engine.estimation.components import exact_answers
 from releases.engine.mechanisms.base import (
@@ -52,7 +50,6 @@ from releases.engine.mechanisms.base import (
     Option,
     Plan,
     PlanRequest,
-    Work,
     infeasible,
     mechanism,
     register,
@@ -63,12 +60,10 @@ from releases.engine.mechanisms.error_certificate import Certificate
 from releases.engine.mechanisms.live.listed import (
     START,
     ListedPlan,
-    ListedRules,
     StartPurchase,
     budget_of_start,
-    what_is_left,
+    with_priced_answers,
 )
-from releases.engine.mechanisms.live.noise import FORMULA, NoiseOnline, NoiseRules, noise_rules
 from releases.engine.mechanisms.marginal_fit.common import TOO_NOISY, refused_noise
 from releases.engine.mechanisms.marginal_fit.mechanism import MarginalFit, MarginalFitPlan
 from releases.engine.mechanisms.mixture_fit import MixtureFit, MixtureFitPlan
@@ -194,42 +189,21 @@ def _planned(request: PlanRequest, *, is_concentrated: bool) -> Plan:
     sums = Certificate.of(allowance, schema=request.schema, beta=left * _SUMS)
     if (refusal := refused_noise(request, [sums.noise])) is not None:
         return refusal
-    bought = (*fit.events, sums.noise.event)
-    setting = what_is_left(setting, bought)
-    whole = setting.rho if is_concentrated else setting.epsilon
-    event = ConcentratedEvent(rho=whole) if is_concentrated else PureEvent(epsilon=whole)
-    priced = noise_rules(setting, beta=float(left * _PRICED))
-    universe = request.schema.universe
-    return ListedPlan(
-        **request.inputs(),
-        rules=ListedRules(
-            **{name: getattr(priced, name) for name in NoiseRules.__dataclass_fields__}, listed_half_width=None
-        ),
-        start=FitPurchase(plan=fit, sums=sums),
-        total_noise=setting.total_noise,
-        events=setting.with_total(*bought, event),
+    return with_priced_answers(
+        request,
+        setting,
+        FitPurchase(plan=fit, sums=sums),
+        bought=(*fit.events, sums.noise.event),
+        beta=float(left * _PRICED),
+        known=None,
         parameters={
             "the fit is made by": mechanism(fit.mechanism).title,
             **fit.parameters,
             "noise can add to what a sum of its cells is within, at most": request.schema.counted.text(
                 2 * floor(sums.tail)
             ),
-            "questions": f"{setting.questions:,}",
-            "priced answers, together": f"{'rho' if is_concentrated else 'epsilon'} {decimal_text(whole)}",
         },
-        # An answer that is not as close is measured, where its asker says nothing.
-        expectation=Bound(
-            beta=request.beta,
-            half_widths=(priced.paid_half_width,) * len(asked.families),
-            proof=Proof.BEFORE,
-            formula=FORMULA,
-            source=NoiseOnline.source,
-        ),
-        work=Work(
-            cells=max(universe.size, fit.work.cells),
-            seconds=0.5 + fit.work.seconds + universe.size * 4e-8,
-            bytes=fit.work.bytes - fit.bytes_of_rows + universe.size * 24 + workload.size * 24,
-        ),
+        bytes_beside=workload.size * 24,
     )
 
 

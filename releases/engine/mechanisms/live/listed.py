@@ -21,7 +21,7 @@ within α too, so their sum is within n α: the smaller of both is said.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -53,7 +53,7 @@ from releases.engine.mechanisms.base import (
     register,
     too_many_cells,
 )
-from releases.engine.mechanisms.live.noise import NoiseRules, NoiseSession, noise_rules
+from releases.engine.mechanisms.live.noise import FORMULA, NoiseOnline, NoiseRules, NoiseSession, noise_rules
 from releases.engine.mechanisms.marginal_fit.common import TOO_NOISY
 from releases.engine.mechanisms.pmw.online import POPULATION, QUESTIONS, OnlinePlan, Opened, SessionSetting
 from releases.engine.mechanisms.pmw.session import (
@@ -439,41 +439,72 @@ def _planned(request: PlanRequest, *, is_concentrated: bool) -> Plan:
         return infeasible(request, bought.infeasible)
     assert isinstance(bought, NoisyQueriesPlan | ResidualQueriesPlan)
     assert bought.bound is not None
-    start = ListPurchase(plan=bought, beta=float(left * _SUMS))
-    setting = what_is_left(setting, bought.events)
-    if is_concentrated and setting.rho <= 0:
-        return infeasible(request, TOO_NOISY)
-    event = ConcentratedEvent(rho=setting.rho) if is_concentrated else PureEvent(epsilon=setting.epsilon)
-    priced = noise_rules(setting, beta=float(left * _PRICED))
-    rules = ListedRules(
-        **{name: getattr(priced, name) for name in NoiseRules.__dataclass_fields__},
-        listed_half_width=_rounded(max(start.half_widths)),
+    return with_priced_answers(
+        request,
+        setting,
+        ListPurchase(plan=bought, beta=float(left * _SUMS)),
+        bought=bought.events,
+        beta=float(left * _PRICED),
+        known=bought.bound,
+        parameters={"the list is answered by": mechanism(bought.mechanism).title, **bought.parameters},
     )
-    design = mechanism(bought.mechanism)
+
+
+def with_priced_answers(
+    request: PlanRequest,
+    setting: SessionSetting,
+    start: StartPurchase,
+    *,
+    bought: Sequence[Event],
+    beta: float,
+    known: Bound | None,
+    parameters: Mapping[str, str],
+    bytes_beside: int = 0,
+) -> Plan:
+    """The plan of a session that buys answers when it is opened, and others at a price of what is left then.
+
+    Args:
+        setting: of the session, before anything is bought.
+        bought: the events of what is bought.
+        beta: of the priced answers.
+        known: of the answers to the list; None where it is known only once the session is opened. An answer that is
+            not as close is measured then, where its asker says nothing.
+        bytes_beside: held beside what the plan of `start` and the priced answers hold.
+    """
+    setting, universe, work = what_is_left(setting, bought), request.schema.universe, start.plan.work
+    whole = setting.rho if setting.is_concentrated else setting.epsilon
+    if whole <= 0:
+        return infeasible(request, TOO_NOISY)
+    priced = noise_rules(setting, beta=beta)
     return ListedPlan(
         **request.inputs(),
-        rules=rules,
+        rules=ListedRules(
+            **{name: getattr(priced, name) for name in NoiseRules.__dataclass_fields__},
+            listed_half_width=None if known is None else _rounded(known.alpha),
+        ),
         start=start,
         total_noise=setting.total_noise,
-        events=setting.with_total(*bought.events, event),
+        events=setting.with_total(
+            *bought, ConcentratedEvent(rho=whole) if setting.is_concentrated else PureEvent(epsilon=whole)
+        ),
         parameters={
-            "the list is answered by": design.title,
-            **bought.parameters,
+            **parameters,
             "questions": f"{setting.questions:,}",
-            "priced answers, together": f"{'rho' if is_concentrated else 'epsilon'} "
-            f"{decimal_text(setting.rho if is_concentrated else setting.epsilon)}",
+            "priced answers, together": f"{'rho' if setting.is_concentrated else 'epsilon'} {decimal_text(whole)}",
         },
         expectation=Bound(
             beta=request.beta,
-            half_widths=start.half_widths,
+            half_widths=(priced.paid_half_width,) * len(request.counts_asked.families)
+            if known is None
+            else known.half_widths,
             proof=Proof.BEFORE,
-            formula=bought.bound.formula,
-            source=bought.bound.source,
+            formula=FORMULA if known is None else known.formula,
+            source=NoiseOnline.source if known is None else known.source,
         ),
         work=Work(
-            cells=max(request.schema.universe.size, bought.work.cells),
-            seconds=0.5 + bought.work.seconds + request.schema.universe.size * 4e-8,
-            bytes=bought.work.bytes - bought.bytes_of_rows + request.schema.universe.size * 24,
+            cells=max(universe.size, work.cells),
+            seconds=0.5 + work.seconds + universe.size * 4e-8,
+            bytes=work.bytes - start.plan.bytes_of_rows + universe.size * 24 + bytes_beside,
         ),
     )
 
