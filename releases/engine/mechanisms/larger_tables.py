@@ -18,6 +18,7 @@ columns are among theirs, and where tables count rows of their own there is no s
 from __future__ import annotations
 
 from functools import lru_cache
+from math import prod
 
 from releases.engine.bounds.combinations import DISCRETE_LAPLACE
 from releases.engine.estimation.components import connected_parts
@@ -53,10 +54,10 @@ def larger_tables(workload: Workload) -> Workload | None:
     found = {asked: _most_variance(workload, asked)}
     for count in range(designs):
         names = _joined(workload, count)
-        measured = _of(workload, names)
-        if names in found or not LeastSquares.can_combine(measured):
+        cells = sum(prod(universe[name].size for name in table) for table in names)
+        if names in found or cells > max(_MAX_CELLS, workload.size):
             continue
-        if measured.size <= max(_MAX_CELLS, workload.size):
+        if LeastSquares.can_combine(_of(workload, names)):
             found[names] = _most_variance(workload, names)
     best = min(found, key=lambda names: found[names])
     return _of(workload, best) if found[best] < _BETTER * found[asked] else None
