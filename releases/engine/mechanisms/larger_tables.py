@@ -14,7 +14,8 @@ The designs that are compared:
 
 A table that another one contains is left out. Only columns that tables asked for connect are put in one table, so that
 what is fitted to the tables is as large as before. That of the least largest variance by least squares
-(`least_squares`) is taken. All follows from the declared columns and the questions.
+(`least_squares`) is taken, once of all and once of the joined ones; then that of the two with the narrower bound. All
+follows from the declared columns and the questions.
 
 Where tables count rows of their own (`Universe.own_rows`), each group of those that count the same ones, or the same
 persons (`Workload.by_rules`), has its own design. All tables of a group have the same columns whose rules leave rows
@@ -56,7 +57,7 @@ from releases.engine.mechanisms.answers import (
     plan_work,
     with_noise,
 )
-from releases.engine.mechanisms.base import Option, PlanRequest
+from releases.engine.mechanisms.base import Option, Plan, PlanRequest
 from releases.engine.mechanisms.least_squares import LeastSquares
 from releases.engine.mechanisms.level_squares import LevelSquares
 from releases.engine.mechanisms.squares_by_rules import SquaresByRules, share_of_beta
@@ -142,12 +143,23 @@ class LargerTablesPlan(AnswersPlan):
 def plan_of_larger(request: PlanRequest, *, is_joined: bool = False) -> LargerTablesPlan | None:
     """The plan of noise on larger tables; None where those asked for are best, or nothing is known of others.
 
+    The variance says which of many designs is good, and the bound which of the best of either kind is narrower.
+
     Args:
         is_joined: whether they are joined ones, of tables that count the same rows.
     """
-    tables = larger_tables(request.counts_asked, is_joined=is_joined)
-    if tables is None:
-        return None
+    kinds = (True,) if is_joined else (False, True)
+    found = dict.fromkeys(larger_tables(request.counts_asked, is_joined=kind) for kind in kinds)
+    plans = [_plan_of(request, tables) for tables in found if tables is not None]
+    return min(plans, key=_largest_half_width, default=None)
+
+
+def _largest_half_width(plan: Plan) -> float:
+    assert plan.bound is not None
+    return max(plan.bound.half_widths)
+
+
+def _plan_of(request: PlanRequest, tables: Workload) -> LargerTablesPlan:
     workload = _alike(request.counts_asked)
     noise = LaplaceNoise.within(request.budget, tables.weighted_sensitivity(request.schema))
     variances = {
