@@ -191,22 +191,26 @@ noise-of-other-cells-counted-once-a-table in releases/engine/mechanisms/least_sq
   -numbers = np.multiply.outer(cells[of], states[at].ravel())
   +numbers = np.ones_like(factors)
   tests/engine/mechanisms/test_least_squares.py::test_an_error_is_made_of_the_noise_that_the_least_squares_matrix_takes
-noise-of-one-larger-table-on-all-of-them in releases/engine/mechanisms/queries.py
-  -tables.sensitivity(request.schema)
-  +replace(tables, families=tables.families[:1]).sensitivity(request.schema)
+noise-of-one-larger-table-on-all-of-them in releases/engine/mechanisms/larger_tables.py
+  -tables.weighted_sensitivity(request.schema)
+  +replace(tables, families=tables.families[:1]).weighted_sensitivity(request.schema)
   tests/engine/mechanisms/test_least_squares.py::test_noise_on_larger_tables_is_made_for_what_a_unit_changes_in_all_of_them
 larger-tables-where-the-bound-is-wider in releases/engine/mechanisms/queries.py
-  -larger if wanted == LARGER or is_narrower else plan
+  -larger if not is_left or is_narrower(found, widths, weights, each_table=each_table) else plan
   +larger
   tests/engine/mechanisms/test_least_squares.py::test_left_to_the_mechanism_noise_is_on_larger_tables_where_that_makes_the_bound_narrower
 columns-joined-that-no-question-joins in releases/engine/mechanisms/larger_tables.py
   -(set(fewest) & set(part.universe.names))
   +set(fewest)
   tests/engine/mechanisms/test_least_squares.py::test_columns_that_no_question_joins_are_in_no_larger_table_and_rows_are_fitted_to_these
-stored-plans-on-larger-tables in releases/engine/mechanisms/queries.py
-  -    before=ASKED,
-  +    before=None,
-  tests/engine/mechanisms/test_least_squares.py::test_a_plan_stored_before_there_were_larger_tables_keeps_its_noise
+stored-plans-on-joined-tables in releases/engine/mechanisms/queries.py
+  -yield {**options, MEASURED.name: JOINED}
+  +yield options
+  tests/engine/mechanisms/test_least_squares.py::test_a_plan_stored_when_only_joined_tables_were_known_keeps_them
+larger-tables-of-other-rows in releases/engine/mechanisms/least_squares.py
+  -both = (*self.workload.families, *self.tables.families)
+  +both = self.workload.families
+  tests/engine/mechanisms/test_squares_by_rules.py::test_a_larger_table_that_leaves_out_other_rows_than_the_answers_is_refused
 what-is-measured-weighed-alike in releases/engine/mechanisms/mixed_squares.py
   -precisions = 1 / self.variances_of_draws[is_joined]
   +precisions = np.ones(int(is_joined.sum()))

@@ -17,8 +17,8 @@ from benchmarks.engine.adult import Adult, cells_of
 from benchmarks.tables import BenchRow, BenchTable, not_there
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP
 from releases.engine.domain.schema import Schema
+from releases.engine.mechanisms.answers import AnswersPlan
 from releases.engine.mechanisms.base import Plan, mechanism
-from releases.engine.mechanisms.queries import AnswersPlan
 from releases.engine.noise.randomness import OperatingSystemRandomness, StreamRandomness
 from releases.engine.tables.counts import Histogram
 from releases.engine.workload.queries import Workload

@@ -17,8 +17,8 @@ from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.population import Population
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP, decimal_text
 from releases.engine.domain.schema import Schema
+from releases.engine.mechanisms.agreement import CONFIDENCE, TABLES
 from releases.engine.mechanisms.base import Plan, mechanisms
-from releases.engine.mechanisms.queries import CONFIDENCE, TABLES
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.queries import MAX_WEIGHT, WORKLOAD_VERSION, Marginal, Workload, unweighted
 from releases.engine.workload.questions import of_columns_asked

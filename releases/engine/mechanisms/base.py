@@ -331,9 +331,9 @@ class Mechanism(ABC):
         """
         return False
 
-    def options_before(self, schema: Schema, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What the options of a stored plan meant in an earlier version, where they mean something else now."""
-        return options
+    def options_before(self, schema: Schema, options: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+        """What the options of a stored plan meant in earlier versions, where they mean something else now."""
+        return ()
 
     def consistency_under(self, parameters: Mapping[str, str]) -> Consistency | None:
         """That of a release by a plan with these parameters, those of an old one too."""
@@ -589,7 +589,7 @@ def plan_from_json(value: dict[str, Any]) -> Plan:
     planned_with = mechanism(value["mechanism"])
     before = {option.name: option.before for option in planned_with.options if option.before is not None}
     question, options = read_question(value["workload"], schema.universe), {**before, **value["options"]}
-    for each in (options, planned_with.options_before(schema, options)):
+    for each in (options, *planned_with.options_before(schema, options)):
         plan = planned_with.plan(
             schema,
             question,

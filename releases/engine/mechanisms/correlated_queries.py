@@ -41,6 +41,7 @@ from releases.engine.domain.privacy import ApproxDP, NeighbouringRelation, PureD
 from releases.engine.domain.schema import Schema
 from releases.engine.estimation.components import exact_answers
 from releases.engine.mechanisms.additive_noise import GaussianNoise
+from releases.engine.mechanisms.answers import AnswersPlan, described_parts
 from releases.engine.mechanisms.base import (
     NEEDS_DELTA,
     Consistency,
@@ -52,7 +53,6 @@ from releases.engine.mechanisms.base import (
     register,
 )
 from releases.engine.mechanisms.marginal_fit.common import BYTES_EACH, TOO_NOISY, fit_seconds, usable_allowance
-from releases.engine.mechanisms.queries import AnswersPlan, described_parts
 from releases.engine.mechanisms.residual_queries import event_variance
 from releases.engine.noise.discrete import LARGEST_SCALE, discrete_gaussian
 from releases.engine.noise.randomness import Randomness

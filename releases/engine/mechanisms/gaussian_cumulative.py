@@ -42,6 +42,15 @@ from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
 from releases.engine.estimation.components import exact_answers
 from releases.engine.mechanisms.additive_noise import GaussianNoise
+from releases.engine.mechanisms.agreement import (
+    TOGETHER,
+    Agreement,
+    answers_in_words,
+    consistency_of,
+    narrower,
+    said_of,
+)
+from releases.engine.mechanisms.answers import AnswersPlan, described_parts
 from releases.engine.mechanisms.base import (
     NEEDS_DELTA,
     ROWS,
@@ -55,16 +64,6 @@ from releases.engine.mechanisms.base import (
 )
 from releases.engine.mechanisms.marginal_fit.common import BYTES_EACH, TOO_NOISY, fit_seconds, usable_allowance
 from releases.engine.mechanisms.mixed_squares import matrix_of
-from releases.engine.mechanisms.queries import (
-    TOGETHER,
-    Agreement,
-    AnswersPlan,
-    answers_in_words,
-    consistency_of,
-    described_parts,
-    narrower,
-    said_of,
-)
 from releases.engine.noise.discrete import LARGEST_SCALE, discrete_gaussian
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts

@@ -31,8 +31,9 @@ from releases.engine.domain.schema import Schema
 from releases.engine.domain.universe import Universe
 from releases.engine.estimation.components import exact_answers
 from releases.engine.mechanisms.additive_noise import LaplaceNoise
+from releases.engine.mechanisms.agreement import TOGETHER, consistency_of
 from releases.engine.mechanisms.base import ROWS, Consistency, Mechanism, Plan, PlanRequest, register
-from releases.engine.mechanisms.queries import TOGETHER, NoisyQueriesPlan, consistency_of, plan_noisy_queries
+from releases.engine.mechanisms.queries import NoisyQueriesPlan, plan_noisy_queries
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts
 from releases.engine.workload.queries import Family, Prefix, Workload

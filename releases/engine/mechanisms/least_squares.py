@@ -94,6 +94,10 @@ class LeastSquares(NoisyMarginals):
 
     measured: Workload | None = None
 
+    def __post_init__(self) -> None:
+        both = (*self.workload.families, *self.tables.families)
+        replace(self.workload, families=both).check_same_rows()
+
     @property
     def tables(self) -> Workload:
         """What noise is on."""

@@ -43,6 +43,8 @@ from releases.engine.domain.privacy import ApproxDP, PureDP, decimal_text
 from releases.engine.estimation.components import exact_answers
 from releases.engine.estimation.residuals import holds, marginal_of, whole_residual
 from releases.engine.mechanisms.additive_noise import GaussianNoise
+from releases.engine.mechanisms.agreement import AGREEING_LEVELS, OWN_NOISE
+from releases.engine.mechanisms.answers import AnswersPlan, described_parts
 from releases.engine.mechanisms.base import (
     NEEDS_DELTA,
     ROWS,
@@ -56,7 +58,6 @@ from releases.engine.mechanisms.base import (
     register,
 )
 from releases.engine.mechanisms.marginal_fit.common import TOO_NOISY, fit_bytes, fit_seconds, usable_allowance
-from releases.engine.mechanisms.queries import AGREEING_LEVELS, OWN_NOISE, AnswersPlan, described_parts
 from releases.engine.mechanisms.residual_design import Answers, multipliers, variances
 from releases.engine.mechanisms.residual_levels import ResidualLevels
 from releases.engine.noise.discrete import LARGEST_SCALE, discrete_gaussian

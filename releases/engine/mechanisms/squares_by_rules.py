@@ -50,10 +50,12 @@ class SquaresByRules:
     Attributes:
         workload: of families that count different rows.
         groups: of each group of `Workload.by_rules`, in its order; None where it is left as it is.
+        measured: what noise is on, in the same groups; None where it is on the answers.
     """
 
     workload: Workload
     groups: tuple[Squares | None, ...]
+    measured: Workload | None = None
 
     @property
     def seconds(self) -> float:
@@ -65,13 +67,12 @@ class SquaresByRules:
 
     def combined(self, noisy: Sequence[NDArray[np.float64]]) -> tuple[NDArray[np.float64], ...]:
         """The answers of each family, in the order asked."""
-        found = list(noisy)
-        for places, squares in zip(places_by_rules(self.workload), self.groups, strict=True):
-            if squares is not None:
-                agreed = squares.combined([noisy[place] for place in places])
-                for place, answers in zip(places, agreed, strict=True):
-                    found[place] = answers
-        return tuple(found)
+        found: dict[int, NDArray[np.float64]] = {}
+        drawn_at = places_by_rules(self.measured or self.workload)
+        for places, drawn, squares in zip(places_by_rules(self.workload), drawn_at, self.groups, strict=True):
+            given = [noisy[place] for place in drawn]
+            found |= zip(places, given if squares is None else squares.combined(given), strict=True)
+        return tuple(found[place] for place in range(len(found)))
 
 
 def places_by_rules(workload: Workload) -> list[list[int]]:

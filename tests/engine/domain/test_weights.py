@@ -211,7 +211,7 @@ def test_synthetic_rows_are_fitted_with_the_variance_of_each_measurement(name, m
         seen.extend(each.variance for tables in measured for each in tables)
         return [np.ones(part.universe.shape) for part in parts]
 
-    monkeypatch.setattr("releases.engine.mechanisms.queries.fit_parts", fitted)
+    monkeypatch.setattr("releases.engine.mechanisms.answers.fit_parts", fitted)
     plan = planned(name, weighted((2, 3, 9)), options={"rows_counted": "same"})
     plan.run(counts_of(plan.schema.universe, [(1, 1)] * 50), rng=StreamRandomness(b"fit"))
     # A prefix is the table of its steps, with the noise of two answers in each.

@@ -419,13 +419,61 @@ def test_a_plan_stored_before_there_were_larger_tables_keeps_its_noise():
     assert plan_from_json(stored) == was
 
 
+@pytest.mark.parametrize("wanted", ["", "larger"])
+def test_a_plan_stored_when_only_joined_tables_were_known_keeps_them(wanted):
+    sizes = (2, 2, 4, 4, 4, 4, 4)
+    was, now = (planned(TRIPLES, "laplace-queries", "", sizes, measured=measured) for measured in ("joined", wanted))
+    assert all({"c0", "c1"} < set(names) for names in was.together.tables.marginals)
+    assert now.bound.alpha < 0.95 * was.bound.alpha
+    stored = now.to_json()
+    stored["planned"] = was.to_json()["planned"]
+    assert plan_from_json(stored) == was
+
+
+MANY = (6, 3, 2, 4, 3, 2, 5, 2, 3, 4)
+
+
+@pytest.mark.parametrize("name", OF_TABLES)
+def test_more_than_100_tables_agree_where_that_is_narrower_and_plans_stored_before_keep_their_noise(name):
+    plain, agreeing, decided = (
+        planned(TRIPLES, name, agree, MANY, **measured) for agree, measured in (("no", {}), ("yes", {}), ("", {}))
+    )
+    assert len(plain.workload.families) == 120
+    assert decided.bound.alpha <= agreeing.bound.alpha < 0.8 * plain.bound.alpha
+    assert ("tables with noise" in decided.parameters) is (name == "laplace-queries")
+    stored = decided.to_json()
+    stored["planned"] = plain.to_json()["planned"]
+    assert plan_from_json(stored) == plain
+
+
+def test_a_table_of_all_columns_too_large_to_be_asked_for_is_no_design_and_no_error():
+    """All columns together have 39,016,857,600 cells."""
+    decided = planned([{"marginals": 2}], "laplace-queries", "", (32, 9, 16, 7, 15, 6, 5, 2, 32, 42))
+    assert not decided.infeasible
+    assert decided.bound.alpha > 0
+
+
+def test_joined_tables_are_kept_where_covering_ones_of_less_variance_have_a_wider_bound():
+    sizes = (2, 2, 2, 3, 3, 3, 3, 3)
+    joined, decided = (planned(TRIPLES, "laplace-queries", "", sizes, measured=measured) for measured in ("joined", ""))
+    assert decided.bound == joined.bound
+
+
+def test_tables_of_columns_alike_are_covered_by_fewer_ones_as_in_the_least_known_design():
+    """Triples of 10 columns lie in 30 sets of four at the least (Steiner's system); one by one they are 120."""
+    plan = larger(sizes=(4,) * 10)
+    tables = plan.together.tables.marginals
+    assert 30 <= len(tables) < 45
+    assert all(any(set(each) <= set(names) for names in tables) for each in plan.workload.marginals)
+    assert plan.bound.alpha < 0.7 * planned(TRIPLES, "laplace-queries", "yes", (4,) * 10).bound.alpha
+
+
 @pytest.mark.parametrize(
     ("queries", "given"),
     [
         (TRIPLES, {"agree": "no"}),
         ([*TRIPLES, {"marginals": 2, "weight": 3}], {}),
         ([*TRIPLES, RUNNING], {}),
-        (TRIPLES, {"rows_counted": "own"}),
         ([{"marginals": 2}], {"sizes": (20, 15, 10, 30)}),
     ],
 )

@@ -88,7 +88,7 @@ def measured(monkeypatch):
         return [np.full(part.universe.shape, rows / part.universe.size) for part in parts]
 
     monkeypatch.setattr(common, "fit_parts", even)
-    monkeypatch.setattr("releases.engine.mechanisms.queries.fit_parts", even)
+    monkeypatch.setattr("releases.engine.mechanisms.answers.fit_parts", even)
     return seen
 
 

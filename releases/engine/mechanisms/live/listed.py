@@ -39,6 +39,7 @@ from releases.engine.bounds.all_counts import code_length
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP, decimal_text
 from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.additive_noise import mean_of_normal
+from releases.engine.mechanisms.answers import described
 from releases.engine.mechanisms.base import (
     ROWS,
     SAME,
@@ -53,6 +54,7 @@ from releases.engine.mechanisms.base import (
     register,
     too_many_cells,
 )
+from releases.engine.mechanisms.larger_tables import ASKED
 from releases.engine.mechanisms.live.noise import FORMULA, NoiseOnline, NoiseRules, NoiseSession, noise_rules
 from releases.engine.mechanisms.marginal_fit.common import TOO_NOISY
 from releases.engine.mechanisms.pmw.online import POPULATION, QUESTIONS, OnlinePlan, Opened, SessionSetting
@@ -64,7 +66,7 @@ from releases.engine.mechanisms.pmw.session import (
     SessionUnderWay,
     Truth,
 )
-from releases.engine.mechanisms.queries import ASKED, NoisyQueriesPlan, described
+from releases.engine.mechanisms.queries import NoisyQueriesPlan
 from releases.engine.mechanisms.residual_queries import ResidualQueriesPlan, answer_variances, lattice_slack
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts
