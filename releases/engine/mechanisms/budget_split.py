@@ -13,14 +13,30 @@ from fractions import Fraction
 from math import floor, isqrt
 
 from releases.engine.accounting.calibration import discrete_gaussian_budget, gaussian_variance_for_rho, zcdp_budget
-from releases.engine.accounting.events import AdaptiveDiscreteGaussianEvent, Event, WeightedDiscreteLaplaceEvent
+from releases.engine.accounting.events import (
+    AdaptiveDiscreteGaussianEvent,
+    Event,
+    WeightedDiscreteGaussianEvent,
+    WeightedDiscreteLaplaceEvent,
+)
 from releases.engine.domain.privacy import PrivacyBudget, PureDP, decimal_text
 from releases.engine.mechanisms.additive_noise import GaussianNoise, LaplaceNoise, Noise
+from releases.engine.mechanisms.base import Option
 from releases.engine.workload.queries import Sensitivity
 
 #: Amounts are rounded down to so many places, so that receipts can print them.
 _PLACES = 24
 _UNIT = 10**_PLACES
+
+EXACT, BY_RHO = "exact", "rho"
+ACCOUNTING = Option(
+    name="accounting",
+    help="How noise follows from an epsilon and a delta: “exact” for the least that is proved to be enough, or “rho” "
+    "for up to a tenth more, which leaves more of a budget for other releases.",
+    choices=(EXACT, BY_RHO),
+    default=EXACT,
+    before=BY_RHO,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,10 +46,13 @@ class Allowance:
     Attributes:
         amount: of epsilon (`is_pure`) or of rho.
         is_pure: which of the two it is; what is drawn is discrete Laplace noise in the one, Gaussian in the other.
+        is_one_event: whether all that it is spent on has to be charged as one event, since only together it is worth
+            the epsilon and the delta.
     """
 
     amount: Fraction
     is_pure: bool
+    is_one_event: bool = False
 
     @staticmethod
     def of(budget: PrivacyBudget) -> Allowance:
@@ -43,20 +62,22 @@ class Allowance:
         return Allowance(amount=zcdp_budget(epsilon=budget.epsilon, delta=budget.delta).rho, is_pure=False)
 
     @staticmethod
-    def of_whole_noise(budget: PrivacyBudget) -> Allowance:
-        """The same, where all of it is spent on noise on whole numbers, and charged as `event` says: of rho, the most
-        that discrete Gaussian noise may spend."""
-        if isinstance(budget, PureDP):
+    def of_whole_noise(budget: PrivacyBudget, accounting: object) -> Allowance:
+        """The same, where all of it is spent on noise on whole numbers: with a delta, as `ACCOUNTING` says."""
+        if isinstance(budget, PureDP) or accounting != EXACT:
             return Allowance.of(budget)
         rho = discrete_gaussian_budget(epsilon=budget.epsilon, delta=budget.delta).rho
-        return Allowance(amount=rho, is_pure=False)
+        return Allowance(amount=rho, is_pure=False, is_one_event=True)
 
     @property
     def event(self) -> Event:
-        """Noise on whole numbers that costs all of it, of different scales, chosen step by step."""
+        """Noise on whole numbers that costs all of it, of different scales."""
         if self.is_pure:
             return WeightedDiscreteLaplaceEvent(noise_multiplier=1 / self.amount)
-        return AdaptiveDiscreteGaussianEvent(noise_variance=gaussian_variance_for_rho(rho=self.amount))
+        variance = gaussian_variance_for_rho(rho=self.amount)
+        if self.is_one_event:
+            return AdaptiveDiscreteGaussianEvent(noise_variance=variance)
+        return WeightedDiscreteGaussianEvent(noise_variance=variance)
 
     def share(self, part: Fraction) -> Allowance:
         """A part of it, rounded down."""

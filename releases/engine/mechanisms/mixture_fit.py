@@ -73,7 +73,7 @@ from releases.engine.mechanisms.base import (
     register,
     said_of_levels,
 )
-from releases.engine.mechanisms.budget_split import Allowance
+from releases.engine.mechanisms.budget_split import ACCOUNTING, Allowance
 from releases.engine.mechanisms.error_certificate import FORMULA, MEASURE, SOURCE, Certificate
 from releases.engine.mechanisms.histogram import histogram_sensitivity, most_bins_summed, nearest_counts
 from releases.engine.mechanisms.marginal_fit.common import expected_bound, refused_noise, usable_allowance, within
@@ -151,11 +151,11 @@ class MixtureFit(Mechanism):
     source = "this site's; the penalty is in the manner of Bach, JMLR 2008 (consistency of trace norm minimization)"
     consistency = Consistency.ONE_TABLE
     drops_impossible = True
-    options = (ROWS, replace(MEASURE, default=2))
+    options = (ROWS, replace(MEASURE, default=2), ACCOUNTING)
     joins_all_columns = False
 
     def _plan(self, request: PlanRequest) -> Plan:
-        allowance = usable_allowance(request, of=Allowance.of_whole_noise)
+        allowance = usable_allowance(request)
         if isinstance(allowance, Plan):
             return allowance
         names = attributes_asked(request.counts_asked.families, request.schema.universe)
@@ -233,8 +233,8 @@ class _Split:
         return MIN_ONES_PURE if self.tables.is_pure else MIN_ONES
 
     def events(self) -> tuple[Event, ...]:
-        """What is charged. Of rho all at once; of epsilon in parts, whose rhos are less than that of their sum."""
-        if not self.allowance.is_pure:
+        """What is charged. Of epsilon in parts, whose rhos are less than that of their sum."""
+        if self.allowance.is_one_event:
             return (self.allowance.event,)
         total = [self.total.event] if self.total else []
         return (*total, self.tables.event, self.certificate.noise.event)

@@ -39,7 +39,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.accounting.calibration import discrete_gaussian_epsilon, gaussian_variance_for_rho
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget
 from releases.engine.domain.schema import Schema
 from releases.engine.estimation.components import exact_answers
@@ -55,7 +54,7 @@ from releases.engine.mechanisms.base import (
     register,
     too_many_cells,
 )
-from releases.engine.mechanisms.budget_split import Allowance
+from releases.engine.mechanisms.budget_split import ACCOUNTING, BY_RHO, Allowance
 from releases.engine.mechanisms.error_certificate import Certificate
 from releases.engine.mechanisms.live.listed import (
     START,
@@ -177,7 +176,7 @@ def _planned(request: PlanRequest, *, is_concentrated: bool) -> Plan:
     workload = replace(asked, families=tuple(map(unweighted, asked.families)))
     setting = SessionSetting.of(request, questions=request.options["questions"] or 1, is_concentrated=is_concentrated)
     left = Fraction(setting.beta_of_answers)
-    budget = budget_of_start(setting, share * (1 - _SUMS_MEASURED), worth=_epsilon_of_fit)
+    budget = budget_of_start(setting, share * (1 - _SUMS_MEASURED))
     if budget is None:
         return infeasible(request, TOO_NOISY)
     fits = _fits(request.schema, workload, budget, left * _FITTED)
@@ -207,17 +206,10 @@ def _planned(request: PlanRequest, *, is_concentrated: bool) -> Plan:
     )
 
 
-def _epsilon_of_fit(*, rho: Fraction, delta: Fraction) -> Fraction:
-    """The epsilon for which a fit spends so much rho (`Allowance.of_whole_noise`); 0 for none."""
-    if not rho:
-        return Fraction(0)
-    return discrete_gaussian_epsilon(noise_variance=gaussian_variance_for_rho(rho=rho), delta=delta)
-
-
 @lru_cache(maxsize=64)
 def _fits(schema: Schema, workload: Workload, budget: PrivacyBudget, beta: Fraction) -> tuple[Plan, Plan]:
     fit, mixture = (
-        each.plan(schema, workload, budget=budget, beta=beta, options={"measure": _MEASURED})
+        each.plan(schema, workload, budget=budget, beta=beta, options={"measure": _MEASURED, ACCOUNTING.name: BY_RHO})
         for each in (_FitOfRho(), mechanism(MixtureFit.name))
     )
     return fit, mixture

@@ -21,7 +21,7 @@ within α too, so their sum is within n α: the smaller of both is said.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -530,18 +530,12 @@ def _largest(plan: Plan) -> float:
     return max(weight * width for weight, width in zip(plan.counts_asked.weights, plan.bound.half_widths, strict=True))
 
 
-def budget_of_start(
-    setting: SessionSetting, share: Fraction, *, worth: Callable[..., Fraction] = epsilon_of_rho
-) -> PrivacyBudget | None:
-    """A share of what the number of rows leaves, as a budget; None where so little rho is no epsilon.
-
-    Args:
-        worth: the epsilon that a rho has at a delta, for who spends the share.
-    """
+def budget_of_start(setting: SessionSetting, share: Fraction) -> PrivacyBudget | None:
+    """A share of what the number of rows leaves, as a budget; None where so little rho is no epsilon."""
     if not setting.is_concentrated:
         return PureDP(epsilon=setting.epsilon * share)
     assert isinstance(setting.budget, ApproxDP)
-    epsilon = worth(rho=setting.rho * share, delta=setting.budget.delta)
+    epsilon = epsilon_of_rho(rho=setting.rho * share, delta=setting.budget.delta)
     return ApproxDP(epsilon=epsilon, delta=setting.budget.delta) if epsilon else None
 
 

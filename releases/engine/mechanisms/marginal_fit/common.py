@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.bounds.accuracy import Bound, Proof
-from releases.engine.domain.privacy import PrivacyBudget
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import Unpriceable
 from releases.engine.estimation.components import (
@@ -46,7 +45,7 @@ from releases.engine.mechanisms.base import (
     too_many_cells,
     what_fits,
 )
-from releases.engine.mechanisms.budget_split import Allowance
+from releases.engine.mechanisms.budget_split import ACCOUNTING, Allowance
 from releases.engine.mechanisms.error_certificate import Certificate
 from releases.engine.mechanisms.histogram import most_bins_summed
 from releases.engine.noise.discrete import LARGEST_SCALE
@@ -85,12 +84,10 @@ _SHARE_OF_SCALING, _LEAST_RATIO = 0.2, 1e-12
 _MAX_ORDER = 5
 
 
-def usable_allowance(
-    request: PlanRequest, *, of: Callable[[PrivacyBudget], Allowance] = Allowance.of
-) -> Allowance | Plan:
-    """What can be spent, by `of` of the budget, or the refusal where it is next to nothing."""
+def usable_allowance(request: PlanRequest) -> Allowance | Plan:
+    """What can be spent, or the refusal where it is next to nothing."""
     try:
-        allowance = of(request.budget)
+        allowance = Allowance.of_whole_noise(request.budget, request.options.get(ACCOUNTING.name))
     except Unpriceable as error:
         return infeasible(request, str(error))
     return allowance if allowance.amount >= _MIN_TO_SPEND else infeasible(request, TOO_NOISY)

@@ -33,7 +33,7 @@ from releases.engine.estimation.marginals import Axes, marginal_tree
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.additive_noise import Noise
 from releases.engine.mechanisms.base import ROWS, Consistency, Mechanism, Plan, PlanRequest, Progress, Work, register
-from releases.engine.mechanisms.budget_split import Allowance
+from releases.engine.mechanisms.budget_split import ACCOUNTING, Allowance
 from releases.engine.mechanisms.error_certificate import MEASURE, Certificate
 from releases.engine.mechanisms.histogram import histogram_sensitivity
 from releases.engine.mechanisms.marginal_fit.common import (
@@ -100,7 +100,7 @@ class MarginalFit(Mechanism):
     source = (
         "McKenna, Sheldon and Miklau, ICML 2019 (Private-PGM), for the idea; the fit and the design are this site's"
     )
-    options = (ROWS, MEASURE)
+    options = (ROWS, MEASURE, ACCOUNTING)
     consistency = Consistency.ONE_TABLE
     drops_impossible = True
     #: Whether it spends all of epsilon where that leaves less noise than the rho of an epsilon and a delta.
@@ -127,8 +127,7 @@ class MarginalFit(Mechanism):
             tables=tables,
             certificate=certificate,
             total_noise=total_noise,
-            # Of epsilon in parts, whose rhos are less than that of their sum.
-            events=tuple(noise.event for noise in noises) if allowance.is_pure else (allowance.event,),
+            events=(allowance.event,) if allowance.is_one_event else tuple(noise.event for noise in noises),
             parameters=_parameters(parts, tables, allowance, certificate),
             expectation=expected_bound(request, widths, certificate, formula=FORMULA, source=self.source),
             work=_work(joined_by_levels(request.counts_asked.universe, parts)),
@@ -147,7 +146,7 @@ def _cheapest(
     laplace = [_laplace_design(*each, inside, epsilon) for each, inside in zip(shapes, within, strict=True)]
     if isinstance(request.budget, PureDP):
         return pure, laplace
-    concentrated = Allowance.of_whole_noise(request.budget)
+    concentrated = Allowance.of_whole_noise(request.budget, request.options[ACCOUNTING.name])
     gaussian = [gaussian_design(*each) for each in shapes]
     by_laplace = sum(
         laplace_error(*each, design, epsilon=epsilon) for each, design in zip(shapes, laplace, strict=True)
