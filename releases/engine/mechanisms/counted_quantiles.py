@@ -22,14 +22,15 @@ value is cut to its interval.
 Edges. Of a range of few values: every value. Of others: two values a' <= b' are drawn first by the exponential
 mechanism on ranks, for the ranks q n - s and q n + s, and one c between them for the rank q n. The edges cut a' ... b'
 into c alone and K cells, K/2 on either side, that are narrower the nearer they are to c: the j-th edge from it is at
-(2 j / K)^2 of the way to a', or to b' + 1, of one quantile; of several, where c is nearer for its
-part of epsilon, at (2/5)^(K/2 - j) with fewer cells (`Layout`).
+(2 j / K)^2 of the way to a', or to b' + 1. Of several quantiles a' and b' are farther apart, and c has more of epsilon:
+there the edge is at (2/5)^(K/2 - j) of the way, which takes fewer cells (`Layout`).
 
 Privacy, epsilon-DP for neighbours of either kind, the unit g rows. A draw on ranks costs epsilon_0 as in `quantiles`:
 moving the wanted rank by s, a public number, moves no difference of utilities. The cells do not overlap, so a row added
 or removed moves one count by 1 and a row replaced two: by g, or 2 g, in L1 (`Schema.changes_of_a_row`), whatever the
 edges are. They are chosen from what was paid for, so sequential composition adds the draws' epsilons and g/t, or 2 g/t
-(Dwork and Roth 2014, Theorems 3.6, 3.10, 3.16). All else is post-processing.
+(Dwork and Roth 2014, Theorems 3.6, 3.10, 3.16). The far draws cost a quarter of epsilon together and those between them
+a tenth, or three twentieths of several quantiles; t is such that the counts cost the rest. All else is post-processing.
 
 Coverage: with probability at least 1 - beta every quantile of the table lies in the interval, for every table, also of
 no rows and of equal ones, and every choice of edges. Given the edges let e be the first above Q, so that H(e) >= 0. The
