@@ -76,8 +76,8 @@ counts-of-cells-moved-once-under-replace in releases/engine/mechanisms/recursive
   +max(schema.changes_of_a_row(added=1, replaced=lambda: 1))
   tests/engine/mechanisms/test_quantiles.py::test_no_unit_moves_the_counts_further_than_is_paid_for_whatever_the_edges
 draws-around-a-quantile-not-paid-for in releases/engine/mechanisms/counted_quantiles.py
-  -_DRAWS_SHARE = 2 * _FAR_SHARE + _NEAR_SHARE
-  +_DRAWS_SHARE = 2 * _FAR_SHARE
+  -return 2 * _FAR_SHARE + self.near
+  +return 2 * _FAR_SHARE
   tests/engine/mechanisms/test_quantiles.py::test_draws_and_noise_together_cost_exactly_the_budget
 groups-keep-their-old-column-where-questions-are-renamed in releases/engine/workload/questions.py
   -changed["by"] = names[by] if isinstance(by, str) else said(by)

@@ -22,7 +22,8 @@ from releases.engine.bounds.accuracy import Proof, laplace_combination_quantile,
 from releases.engine.bounds.selection_error import nearness_miss
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
-from releases.engine.mechanisms.counted_quantiles import counted, read_off
+from releases.engine.mechanisms.base import plan_from_json
+from releases.engine.mechanisms.counted_quantiles import counted, edges_between, layout_of, read_off
 from releases.engine.mechanisms.quantiles import draw_value, pad, rank_sensitivity, ranked, true_quantile
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Tally
@@ -390,6 +391,35 @@ def test_a_run_draws_what_was_planned(neighbours, unit, groups):
     assert [told["epsilon"] for told in choices] == groups * [plan.between.epsilon, window.far, window.far]
     assert {told["sensitivity"] for told in choices} == {window.sensitivity}
     assert noise == {"scale": plan.noise.scale, "size": 19 * groups}
+
+
+POWERS, SQUARES = [32, 81, 204, 512, 1280, 3200], [50, 200, 450, 800, 1250, 1800, 2450, 3200]
+
+
+@pytest.mark.parametrize(
+    ("quantiles", "steps", "away"),
+    [(1, "squares", SQUARES), (1, "powers", SQUARES), (3, "squares", SQUARES), (3, "powers", POWERS)],
+)
+def test_edges_are_closer_together_towards_the_value_drawn_for_the_quantile(quantiles, steps, away):
+    column = attribute([{"name": "x", "type": "integer", "edges": [0, 20_000]}])
+    edges = edges_between(6_800, 10_000, 13_200, layout_of({"steps": steps}, quantiles), column)
+    assert edges == [10_000 - far for far in reversed(away)] + [10_000, 10_001] + [10_001 + far for far in away]
+
+
+@both
+def test_a_plan_stored_before_there_were_steps_keeps_its_price_its_noise_and_its_cells(neighbours):
+    told = planned(NAME, WIDE, QUARTILES, neighbours, epsilon=3, steps="squares").to_json()
+    assert told["options"].pop("steps") == "squares"
+    new = planned(NAME, WIDE, QUARTILES, neighbours, epsilon=3)
+    plans = (plan_from_json(told), 3 * 18, Fraction(1, 10)), (new, 3 * 14, Fraction(3, 20))
+    # Rows are closer together than edges, which so are all different.
+    rows = [(x,) for x in range(-100_000, 10_000_000, 5_000)]
+    for plan, edges, near in plans:
+        assert 2 * plan.between.epsilon == near * 3
+        run = record(lambda rng, plan=plan: plan.run(table(plan, rows), rng=rng), seed=b"stored")
+        (noise,) = [dict(draw.parameters) for draw in run.draws if draw.sampler == "discrete_laplace"]
+        assert noise["size"] == edges + 1
+        assert len(run.result.notes["cells begin at"]) == edges
 
 
 def test_a_value_is_drawn_for_the_rank_so_many_rows_away_and_for_no_other():
