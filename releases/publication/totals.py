@@ -16,9 +16,9 @@ all of the range. An interval that holds its group holds all of the group's. Let
 every L_i, it would be below every quantile of every group that has rows, so that #{x <= y} < q n_i in each of them;
 added up, #{x <= y} < q n, which is none. So y is at least the least L_i and, the same from above, at most the largest
 U_i. Where no group has rows each interval is the range. The quantile is read off the published noisy counts of the
-cells of each group, each spread evenly over its cell: it lies where what they add up to, drawn as a line from the last
-edge that is certainly below q of them to the first that is certainly above, passes q of all. It is moved to an end of
-the interval where it lies outside.
+cells of each group, each spread evenly over its cell: where their sum up to an edge passes q of all, drawn as a line
+from the edge before the first that reaches it to the edge after the last that does not exceed it. It is moved to an end
+of the interval where it lies outside.
 
 *Variances.* With m_i the groups' means and m that of all, n V = Σ n_i x_i + Σ n_i (m_i - m)² (law of total variance).
 So V is at least the mean of the x_i with weights n_i, and that at least the least L_i; and a variance of values from a
@@ -46,7 +46,7 @@ from releases.engine.domain.attribute import Attribute
 from releases.engine.workload.kinds.mean import Mean
 from releases.engine.workload.kinds.quantiles import Quantiles
 from releases.engine.workload.kinds.variance import Variance
-from releases.engine.workload.questions import Inquiry
+from releases.engine.workload.questions import Inquiry, dates_of
 from releases.engine.workload.row_sums import rounded_outwards
 from releases.engine.workload.row_variances import variances_within
 from releases.engine.workload.statistic import Part
@@ -90,50 +90,79 @@ def of_groups(
     if isinstance(statistic, Quantiles):
         attribute = inquiry.universe[statistic.attributes[0]]
         return _quantile(rows, notes, attribute, float(statistic.at[place]))
+    if dates_of(inquiry) is not None:
+        return None
     estimates, lowers, uppers = ([float(row[name]) for row in rows] for name in _NUMBERS)
     if kind.has_shares or kind.is_total:
         return _within(math.fsum(estimates), math.fsum(lowers), math.fsum(uppers))
     if not isinstance(statistic, Mean | Variance):
         return None
     name = statistic.of[place]
-    sums = notes.get(_ABOUT_MIDDLE, {}).get(name)
-    numbers = next((notes[each] for each in _NUMBERS_OF_ROWS if each in notes), None)
-    if sums is None or numbers is None:
+    low, *_, high = map(float, inquiry.universe[name].edges)
+    about = _added(notes, _ABOUT_MIDDLE, name)
+    number = next((math.fsum(notes[each]) for each in _NUMBERS_OF_ROWS if each in notes), None)
+    if about is None or number is None:
         # An older version did not publish what it is read off.
         return None
-    edges, number, about = inquiry.universe[name].edges, math.fsum(numbers), math.fsum(sums)
-    low, high = float(edges[0]), float(edges[-1])
     places = max(len(f"{each:.9f}".rstrip("0").partition(".")[2]) for each in estimates)
     if isinstance(statistic, Mean):
         mean = (low + high) / 2 + about / max(1.0, number)
         return _within(round(mean, places), min(lowers), max(uppers))
-    if name not in notes.get(_SQUARES, {}):
+    squares, products = _added(notes, _SQUARES, name), _added(notes, _PRODUCTS, name)
+    if squares is None:
         return None
-    size, reaches = high - low, notes.get(_REACH, {}).get(name)
-    of_squares = 4 * math.fsum(notes[_SQUARES][name]) / size**2
-    # Before it was published it followed from the number of rows, of several columns only nearly.
-    products = notes.get(_PRODUCTS, {}).get(name)
-    b = 2 * math.fsum(products) / size**2 if products is not None else (number - of_squares) / 2
-    of_all = ((of_squares + b) / 2 + about / size, b, (of_squares + b) / 2 - about / size)
-    ends = min(lowers), size**2 / 4
-    if reaches is not None:
-        least, most = _variances_around(of_all, size, math.fsum(reaches))
-        # Where they have nothing in common one of them is wrong, and which is not known.
-        ends = (max(ends[0], least), min(ends[1], most)) if least <= ends[1] and ends[0] <= most else ends
-    return _within(round(size**2 * _variance(*of_all), places), *ends)
+    of_all = _sums_of_squares(high - low, about, squares, products, number)
+    ends = _ends_of_variance(of_all, high - low, min(lowers), reach=_added(notes, _REACH, name))
+    return _within(round((high - low) ** 2 * _variance(*of_all), places), *ends)
+
+
+def _added(notes: Mapping[str, Any], what: str, name: str) -> float | None:
+    """What is published of a column for each group, added up; None where it is not published."""
+    found = notes.get(what, {}).get(name)
+    return None if found is None else math.fsum(found)
+
+
+def _sums_of_squares(
+    size: float, about: float, squares: float, products: float | None, number: float
+) -> tuple[float, float, float]:
+    """Σ A_i, Σ B_i and Σ C_i, with their noise.
+
+    Args:
+        size: R.
+        about, squares: the noisy sums about the middle of the values and of their squares.
+        products: those of the distances to both ends. An older version did not publish them: then they follow from the
+            noisy number of rows, which is read off all columns, and so nearly.
+    """
+    of_squares = 4 * squares / size**2
+    b = (number - of_squares) / 2 if products is None else 2 * products / size**2
+    return (of_squares + b) / 2 + about / size, b, (of_squares + b) / 2 - about / size
+
+
+def _ends_of_variance(
+    sums: tuple[float, float, float], size: float, lowest: float, *, reach: float | None
+) -> tuple[float, float]:
+    """Between what the variance lies.
+
+    Args:
+        size: R.
+        lowest: the least lower end of a group.
+        reach: what each of the sums, times R², is within of its truth; None where it is not known.
+    """
+    highest = size**2 / 4
+    if reach is None:
+        return lowest, highest
+    off = reach / size**2 + _ROUNDED * sum(map(abs, sums))
+    within = variances_within([each - off for each in sums], [each + off for each in sums])
+    least, most = rounded_outwards(*(Fraction(each * size**2) for each in within))
+    # Where they have nothing in common one of them is wrong, and which is not known.
+    is_one = least <= highest and lowest <= most
+    return (max(lowest, least), min(highest, most)) if is_one else (lowest, highest)
 
 
 def _variance(*sums: float) -> float:
     """V of noisy sums Σ A_i, Σ B_i and Σ C_i, in units of R²; it may be more or less than there can be."""
     a, b, c = (max(0.0, each) for each in sums)
     return (4 * a * c - b * b) / (4 * max(1.0, a + b + c) ** 2)
-
-
-def _variances_around(sums: tuple[float, float, float], size: float, reach: float) -> tuple[float, float]:
-    """Between what the variance lies where each noisy sum, times R², is within `reach` of its truth; `size` is R."""
-    off = reach / size**2 + _ROUNDED * sum(map(abs, sums))
-    least, most = variances_within([each - off for each in sums], [each + off for each in sums])
-    return rounded_outwards(Fraction(least * size**2), Fraction(most * size**2))
 
 
 def _quantile(
