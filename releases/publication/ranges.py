@@ -13,6 +13,7 @@ from releases.engine.workload.kinds.quantiles import Quantiles
 from releases.engine.workload.kinds.variance import Variance
 from releases.engine.workload.questions import Inquiry
 from releases.engine.workload.statistic import Part
+from releases.questions.headline import number_text
 from releases.schema.descriptions import Notes, with_unit
 
 
@@ -29,13 +30,15 @@ def range_chart(inquiry: Inquiry, part: Part, rows: Sequence[Mapping[str, Any]],
         return None
     place = inquiry.families.index(part) if isinstance(statistic, Mean | Variance) else 0
     column, title = inquiry.universe[statistic.attributes[place]], part.title(inquiry.universe)
-    axis = f"declared range of {with_unit(column.name, notes)}"
+    axis = f"declared range of {with_unit(column.name, notes)}, "
+    axis += f"{column.point(column.lowest)} to {column.point(column.highest)}"
     if column.dates is not None:
         within = (column.dates.value(column.lowest), column.dates.value(column.highest))
         return date_marks([dict(row) for row in rows], title=title, within=within, axis=axis)
     low, high = (float(end) / 10**column.decimals for end in (column.lowest, column.highest))
     if isinstance(statistic, Variance):
-        low, high, axis = 0.0, (high - low) ** 2 / 4, f"possible range of the {title}"
+        low, high = 0.0, (high - low) ** 2 / 4
+        axis = f"possible range of the {title}, 0 to {number_text(high)}"
     if not all(math.isfinite(row["estimate"]) for row in rows):
         return None
     # An interval without an end reaches to that of the range.

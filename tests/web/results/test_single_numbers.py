@@ -17,12 +17,17 @@ COLUMNS = [
 CONTENT = b"age,sex,seen\n" + b"40,male,2024-02-10\n" * 150 + b"20,male,2024-01-20\n" * 50
 #: Of each question where its axis begins and ends, and what stands below it.
 SHOWN = [
-    ({"median": "age"}, "counted-quantile", [10, 70], "declared range of age"),
-    ({"quantile": {"column": "age", "at": "0.9"}}, "counted-quantile", [10, 70], "declared range of age"),
-    ({"quantiles": {"column": "age", "at": ["0.2", "0.5"]}}, "counted-quantile", [10, 70], "range of age"),
-    ({"mean": ["age"]}, "laplace-numbers", [10, 70], "declared range of age"),
-    ({"variance": ["age"]}, "laplace-numbers", [0, 900], "possible range of the variance of age"),
-    ({"median": "seen"}, "counted-quantile", ["2024-01-01", "2024-03-31"], "declared range of seen"),
+    ({"median": "age"}, "counted-quantile", [10, 70], "declared range of age, 10 to 70"),
+    ({"quantile": {"column": "age", "at": "0.9"}}, "counted-quantile", [10, 70], "declared range of age, 10 to 70"),
+    ({"quantiles": {"column": "age", "at": ["0.2", "0.5"]}}, "counted-quantile", [10, 70], "range of age, 10 to 70"),
+    ({"mean": ["age"]}, "laplace-numbers", [10, 70], "declared range of age, 10 to 70"),
+    ({"variance": ["age"]}, "laplace-numbers", [0, 900], "possible range of the variance of age, 0 to 900"),
+    (
+        {"median": "seen"},
+        "counted-quantile",
+        ["2024-01-01", "2024-03-31"],
+        "seen, 2024-01-01 to 2024-03-31",
+    ),
 ]
 
 
