@@ -22,6 +22,7 @@ _LOOK = {
     "background": "white",
     "font": "Libertinus Serif, Georgia, serif",
     "bar": {"color": _MARK, "fillOpacity": 0.55},
+    "tick": {"color": "black"},
     "point": {"color": _SECOND},
     "view": {"stroke": None},
     "axis": {"labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": 400, "gridColor": "#dddddd"},

@@ -32,6 +32,7 @@ from releases.publication import drawing
 from releases.publication.associations import associations_of
 from releases.publication.disclosure import DisclosureSection, disclosure_section
 from releases.publication.headline import Rows, unit_of, with_units
+from releases.publication.ranges import range_chart
 from releases.publication.readme import citation_text, path_of
 from releases.publication.receipt import (
     counted_in_words,
@@ -49,7 +50,7 @@ from releases.publication.trust_map import TRUST_MAP
 from releases.publication.trust_section import TrustSection, trust_section
 from releases.questions.base import kind_of
 from releases.questions.headline import ReleasedAnswer, number_text, value_text
-from releases.schema.descriptions import notes_of, table_of, with_unit
+from releases.schema.descriptions import Notes, notes_of, table_of, with_unit
 
 HTML = "report.html"
 #: Before the names of a report that was written again.
@@ -231,7 +232,8 @@ def _tables(
                 map_of=(column, universe[column].labels) if on_map and (column := column_of(question, family)) else (),
                 chart=None
                 if left or not kind.has_one_axis
-                else _chart(family, universe, labels, rows, columns, is_counts=kind.counts_rows),
+                else _chart(family, universe, labels, rows, columns, is_counts=kind.counts_rows)
+                or _on_range(question, family, rows, notes),
             )
         )
         first += cells
@@ -429,6 +431,13 @@ def _chart(
     if is_counts:
         return marginal_bars(drawn, title=family.title(universe), unit=unit)
     return marginal_bars(drawn, title=family.title(universe), unit="", is_counts=False)
+
+
+def _on_range(question: Question, family: Family | Part, rows: Rows, notes: Notes) -> dict[str, Any] | None:
+    """Of a single number."""
+    if len(rows) != 1 or not isinstance(question, Inquiry) or not isinstance(family, Part):
+        return None
+    return range_chart(question, family, [{"label": family.title(question.universe), **rows[0]}], notes)
 
 
 def files_of(report: Report) -> dict[str, bytes]:

@@ -11,6 +11,7 @@ from releases.display.charts.common import COUNT_AXIS, ROW_HEIGHT, SCHEMA, numbe
 _TIME_HEIGHT = 240
 #: Over so few each has a mark on the axis of a chart of dates.
 _FEW_DAYS = timedelta(days=7)
+_ENDS = ("estimate", "lower", "upper")
 
 
 def marginal_bars(
@@ -78,53 +79,81 @@ def _above(title: str) -> dict[str, Any]:
     return {"title": title, "axis": level}
 
 
-def date_marks(rows: Sequence[dict[str, Any]], *, title: str) -> dict[str, Any]:
+def date_marks(
+    rows: Sequence[dict[str, Any]], *, title: str, within: tuple[date, date] | None = None, axis: str = ""
+) -> dict[str, Any]:
     """One question whose answers are dates: each as a point, with the interval that holds every true one at once.
 
     Args:
         rows: each with `label`, and `estimate`, `lower` and `upper`, which are dates, or dates and times.
         title: of the question.
+        within: the first and the last date of the axis, where the answers do not say it.
+        axis: what those are.
     """
-
-    def of_day(field: str) -> dict[str, Any]:
-        return {"field": field, "type": "temporal", "scale": {"type": "utc", "padding": 12}, "title": None}
-
     has_time = any(isinstance(row["estimate"], datetime) for row in rows)
     written = "%-d %B %Y, %H:%M:%S" if has_time else "%-d %B %Y"
-    ends = ("estimate", "lower", "upper")
     drawn = [
         {"label": row["label"]}
-        | {name: _in_utc(row[name]) for name in ends}
+        | {name: _in_utc(row[name]) for name in _ENDS}
         # Written here: a browser would write them in its own zone.
-        | {f"{name}_said": f"{row[name]:{written}}" for name in ends}
+        | {f"{name}_said": f"{row[name]:{written}}" for name in _ENDS}
         for row in rows
     ]
     said = (("estimate", "released"), ("lower", "earliest"), ("upper", "latest"))
     tooltip = [{"field": "label", "type": "nominal", "title": title}]
     tooltip += [{"field": f"{name}_said", "type": "nominal", "title": says} for name, says in said]
-    axis: dict[str, Any] = {"labelOverlap": True, "tickCount": 6}
-    if not has_time and max(row["upper"] for row in rows) - min(row["lower"] for row in rows) <= _FEW_DAYS:
+    marks: dict[str, Any] = {"labelOverlap": True, "tickCount": 6}
+    first, last = within or (min(row["lower"] for row in rows), max(row["upper"] for row in rows))
+    if not has_time and last - first <= _FEW_DAYS:
         # A time of day would say nothing.
-        axis |= {"tickCount": {"interval": "day", "step": 1}, "format": "%-d %b %Y"}
+        marks |= {"tickCount": {"interval": "day", "step": 1}, "format": "%-d %b %Y"}
+    scale = {"type": "utc"} | ({"domain": [_in_utc(first), _in_utc(last)]} if within else {"padding": 12})
+    across = {"type": "temporal", "scale": scale, "title": axis or None, "axis": marks}
+    return _points(drawn, across=across, tooltip=tooltip, is_named=within is None or len(rows) > 1)
+
+
+def range_marks(
+    rows: Sequence[dict[str, Any]], *, title: str, within: tuple[float, float], axis: str
+) -> dict[str, Any]:
+    """Numbers that lie in a public range, on an axis from its one end to the other: each as a point, with the interval
+    that holds every true one at once.
+
+    Args:
+        rows: each with `label`, `estimate`, `lower` and `upper`; what lies outside the range is drawn at its end.
+        title: of the question.
+        axis: what the range is of.
+    """
+    scale = {"domain": list(within), "nice": False, "clamp": True}
+    marks = {"tickCount": 6, "labelOverlap": True, "format": number_format(is_counts=False)}
+    across = {"type": "quantitative", "scale": scale, "title": axis, "axis": marks}
+    tooltip = tooltip_of(rows, title=title, is_counts=False)
+    return _points(rows, across=across, tooltip=tooltip, is_named=len(rows) > 1)
+
+
+def _points(
+    drawn: Sequence[dict[str, Any]], *, across: dict[str, Any], tooltip: list[dict[str, Any]], is_named: bool
+) -> dict[str, Any]:
+    """Each row as a point, between the ends of its interval; without its label where that stands above the chart."""
+    label = {"field": "label", "type": "nominal", "sort": None, "title": None} | ({} if is_named else {"axis": None})
     return {
         "$schema": SCHEMA,
         "width": "container",
-        "height": ROW_HEIGHT * max(1, len(rows)),
+        "height": ROW_HEIGHT * max(1, len(drawn)),
         "autosize": {"type": "fit-x", "contains": "padding"},
-        "data": {"values": drawn},
-        "encoding": {"y": {"field": "label", "type": "nominal", "sort": None, "title": None}},
+        "data": {"values": list(drawn)},
+        "encoding": {"y": label},
         "layer": [
             {
                 "mark": {"type": "rule", "strokeWidth": 1.5},
-                "encoding": {"x": {**of_day("lower"), "axis": axis}, "x2": {"field": "upper"}},
+                "encoding": {"x": {"field": "lower", **across}, "x2": {"field": "upper"}},
             },
             *(
-                {"mark": {"type": "tick", "thickness": 1.5, "size": 9}, "encoding": {"x": of_day(end)}}
+                {"mark": {"type": "tick", "thickness": 1.5, "size": 9}, "encoding": {"x": {"field": end, **across}}}
                 for end in ("lower", "upper")
             ),
             {
                 "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
-                "encoding": {"x": of_day("estimate"), "tooltip": tooltip},
+                "encoding": {"x": {"field": "estimate", **across}, "tooltip": tooltip},
             },
         ],
     }

@@ -76,10 +76,14 @@ class VarianceRead(MeanRead):
     Attributes:
         estimate: V of the noisy sums, those below 0 taken as 0.
         square: (A - 3 B + C) / 2, the noisy sum of (2 p - 1)² - 1/2.
+        product: B / 2, the noisy sum of p (1 - p).
+        reach: what A, B and C are each within of the truth.
     """
 
     estimate: float
     square: Fraction
+    product: Fraction
+    reach: Fraction
 
     @property
     def place(self) -> Fraction:
@@ -234,6 +238,8 @@ class Variances(OfMeans):
                     rows_variance=3 * of_one,
                     estimate=_variance(*(max(0.0, float(value)) for value in values)),
                     square=(a - 3 * b + c) / 2,
+                    product=b / 2,
+                    reach=max(reach),
                 )
             )
         return tuple(found)
@@ -251,11 +257,20 @@ class Variances(OfMeans):
     def noted(self, means: Sequence[MeanRead]) -> dict[str, dict[str, float]]:
         about: dict[str, float] = {}
         squares: dict[str, float] = {}
+        products: dict[str, float] = {}
+        reaches: dict[str, float] = {}
         for name, (_, size), read in zip(self.names, self.column_ranges, means, strict=True):
             assert isinstance(read, VarianceRead)
             about[name] = float(size * read.centred / self.weight_places)
             squares[name] = float(size**2 / 4 * (read.square + read.rows / 2) / self.weight_places)
-        return {"noisy sums about the middle": about, "noisy sums of squares about the middle": squares}
+            products[name] = float(size**2 * read.product / self.weight_places)
+            reaches[name] = float(size**2 * read.reach / self.weight_places)
+        return {
+            "noisy sums about the middle": about,
+            "noisy sums of squares about the middle": squares,
+            "noisy sums of the products of the distances to both ends": products,
+            "noise on each measured sum within": reaches,
+        }
 
 
 def variances_within(low: Sequence[float], high: Sequence[float]) -> tuple[float, float]:

@@ -14,6 +14,7 @@ from releases.display.charts.answers import date_marks, marginal_bars
 from releases.engine.domain.counted import Counted
 from releases.engine.domain.dates import Dates
 from releases.engine.mechanisms.thresholds import ABOVE
+from releases.engine.workload.kinds.quantiles import Quantiles
 from releases.engine.workload.questions import Inquiry, dates_of
 from releases.engine.workload.statistic import Part
 from releases.presentation.results.rows import Answer
@@ -21,6 +22,7 @@ from releases.presentation.results.two_answers import TwoAnswers, two_answers
 from releases.publication import files
 from releases.publication.associations import Association
 from releases.publication.headline import unit_of, with_units
+from releases.publication.ranges import range_chart
 from releases.publication.region_maps import RegionMap, map_of, read_maps
 from releases.publication.shares import Whole
 from releases.publication.totals import TOGETHER, of_groups
@@ -33,6 +35,7 @@ MAX_SHOWN = 500
 #: Bars in a chart.
 MAX_DRAWN = 60
 _NUMBERS = ("estimate", "lower", "upper")
+_MEASURED = (AnswerShape.NUMBER, AnswerShape.NUMBERS, AnswerShape.DISTRIBUTION)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,13 +63,18 @@ class ShownAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class ShownStatistic:
-    """A statistic's answers as the page shows them."""
+    """A statistic's answers as the page shows them.
+
+    Attributes:
+        is_of_points: whether the chart shows what was released as points, and not as bars.
+    """
 
     shape: AnswerShape
     title: str
     answers: list[ShownAnswer]
     more: int
     chart: dict[str, Any] | None = None
+    is_of_points: bool = False
     map: RegionMap | None = None
     unit: str = ""
     two: TwoAnswers | None = None
@@ -93,6 +101,14 @@ class ShownStatistic:
         """Of odds the ratios, and the logarithms of these."""
         middle = len(self.answers) // 2
         return self.answers[:middle], self.answers[middle:]
+
+    @property
+    def chart_says(self) -> str:
+        """What the chart of a single answer shows; of several their table says it."""
+        if len(self.answers) != 1:
+            return ""
+        (each,) = self.answers
+        return f"{each.label}: {each.estimate}, between {each.lower} and {each.upper}, on the range that it can have"
 
     @property
     def more_text(self) -> str:
@@ -149,12 +165,14 @@ def shown_statistic(
     shape = kind.shape(statistic, chosen=bool(answers and answers[0].chosen), answers=inquiry.size)
     drawn = [{"label": label, **row} for label, row in zip(labels, stored, strict=False)]
     dates = dates_of(inquiry)
+    on_range = _on_range(inquiry, drawn, notes) if shape in _MEASURED else None
     return ShownStatistic(
         shape=shape,
         title=inquiry.families[0].title(inquiry.universe) if len(inquiry.families) == 1 else "",
         answers=answers,
         more=table.num_rows - len(stored),
-        chart=_chart(inquiry, drawn, notes) if shape in (AnswerShape.DISTRIBUTION, AnswerShape.NUMBERS) else None,
+        chart=on_range or (_chart(inquiry, drawn, notes) if shape in _MEASURED else None),
+        is_of_points=on_range is not None or dates is not None,
         map=map_of(
             read_maps(folder),
             inquiry,
@@ -181,6 +199,13 @@ def shown_statistic(
         of_dates=dates is not None,
         counted=inquiry.universe.counted,
     )
+
+
+def _on_range(inquiry: Inquiry, drawn: list[dict[str, Any]], notes: Notes) -> dict[str, Any] | None:
+    """Of a single number, or of several of one column."""
+    if len(inquiry.families) < len(drawn) or not (len(drawn) == 1 or isinstance(inquiry.statistic, Quantiles)):
+        return None
+    return range_chart(inquiry, inquiry.families[0], drawn, notes)
 
 
 def _chart(inquiry: Inquiry, drawn: list[dict[str, Any]], notes: Notes) -> dict[str, Any] | None:

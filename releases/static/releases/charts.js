@@ -42,6 +42,8 @@
     if (!source || !holder.clientWidth || typeof vegaEmbed === "undefined") return;
     const spec = JSON.parse(source.textContent);
     spec.config = Object.assign(theme(), spec.config || {});
+    /* Else the holder would be called "Vega visualization" from now on. */
+    spec.description = holder.getAttribute("aria-label") || "";
     spec.config.legend.columns = Math.max(1, Math.floor(holder.clientWidth / 270));
     if (spec.config.legend.columns > 1) spec.config.legend.labelFontSize = 11;
     spec.config.axis.labelLimit = Math.min(220, 0.45 * holder.clientWidth);

@@ -9,11 +9,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from releases.engine.domain.privacy import ApproxDP, PureDP
+from releases.engine.mechanisms.base import mechanism
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Rows
 from releases.engine.verification.tables import Remembered
 from releases.engine.verification.truths import bound_holds, truths
 from releases.engine.workload import row_variances
+from releases.engine.workload.parsing import read_question
+from releases.engine.workload.questions import of_columns_asked
 from releases.engine.workload.row_variances import variances_within
 from tests.engine import telling
 from tests.engine.workload.test_sensitivity import (
@@ -169,6 +172,40 @@ def test_the_bounds_hold_for_every_number_of_rows_also_none(name, neighbours, si
     rows, rng = people(plan.schema.universe, size), StreamRandomness(b"any number")
     for _ in range(5):
         assert bound_holds(plan, plan.run(rows, rng=rng), rows)
+
+
+@pytest.mark.parametrize("name", ["laplace-numbers", "gaussian-numbers"])
+@pytest.mark.parametrize("weighted", [{}, {"weighted_by": "age"}], ids=str)
+def test_the_sums_that_are_published_tell_those_measured_within_the_noise_that_is_published(name, weighted):
+    """Of each group the squares of the distances to either end and twice their product, at beta 1e-9."""
+    of = ["pay"] if weighted else ["pay", "age"]
+    query = {"variance": {"columns": of, "by": ["town"], **weighted}}
+    schema = schema_of(COLUMNS, "add_remove", 1)
+    rows, question = people(schema.universe, 3_000), read_question({"version": 1, "queries": [query]}, schema.universe)
+    about, asked = of_columns_asked(schema, question)
+    budget = PURE if name == "laplace-numbers" else APPROX
+    plan = mechanism(name).plan(about, asked, budget=budget, beta=Fraction(1, 10**9))
+    counted = Rows(universe=about.universe, columns={each: rows.columns[each] for each in about.universe.names})
+    notes = plan.run(counted, rng=StreamRandomness(b"sums")).notes
+    for column, low, high, unit in (("pay", -20, 500, 100), ("age", 15, 80, 1))[: len(of)]:
+        about, squares, products, within = (
+            np.array(notes[what][column])
+            for what in (
+                "noisy sums about the middle",
+                "noisy sums of squares about the middle",
+                "noisy sums of the products of the distances to both ends",
+                "noise on each measured sum within",
+            )
+        )
+        for town in range(3):
+            here = rows.columns["town"] == town
+            times = rows.columns["age"][here] if weighted else 1
+            above, below = rows.columns[column][here] / unit - low, high - rows.columns[column][here] / unit
+            read = [2 * squares + products + (high - low) * each * about for each in (1, -1)]
+            true = ((times * above**2).sum(), (times * below**2).sum(), 2 * (times * above * below).sum())
+            for found, exact in zip((*read, 2 * products), true, strict=True):
+                assert abs(found[town] - exact) <= within[town] * (1 + 1e-6)
+            assert within[town] < (6_000 if weighted else 300) * (high - low) ** 2
 
 
 @pytest.mark.parametrize(
