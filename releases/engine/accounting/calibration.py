@@ -265,14 +265,14 @@ def _largest_rho(holds: Callable[[Fraction], bool], concentrated: ZCDP) -> ZCDP:
 # Gaussian, exactly: the discrete law on a fine grid
 
 #: The part of its variance that `fine_gaussian_delta` gives away; how far its proof's laws are from those of roundings.
-FINE_PART, _FINE_SLACK = Fraction(1, 2**14), Fraction(1, 2**99)
+FINE_PART, _FINE_SLACK = Fraction(1, 2**20), Fraction(1, 2**99)
 
 
 def fine_gaussian_delta(*, noise_variance: Fraction, epsilon: Fraction) -> Fraction:
     """A delta of L(x + z) at an epsilon, rounded up; z discrete Gaussian on Z^N, L an integer matrix, on a fine grid.
 
     Let Λ, V, P, K, D and eta <= 2^-102 be as in `conversions.rho_of_projected_gaussian`: each coordinate is divided by
-    its sigma_i, noise_variance = 1/D². Where L has no kernel, P is the identity and eta is 0. Let t = 2^-14, and theta
+    its sigma_i, noise_variance = 1/D². Where L has no kernel, P is the identity and eta is 0. Let t = 2^-20, and theta
     the sum over n in Z^N without 0 of exp(-2 π² t Σ sigma_i² n_i²). If theta <= 2^-102, then L(x + z) is
     (epsilon, e^h δ)-DP, h = 2^-99, δ that of one continuous Gaussian with noise_variance (1 - t)/D² at epsilon - 2 h
     (`gaussian_delta`). Proof:

@@ -403,7 +403,7 @@ class ProjectedDiscreteGaussianEvent(Event):
 class FineDiscreteGaussianEvent(Event):
     """A `ProjectedDiscreteGaussianEvent`, or the same where all is released, on a grid that is fine beside the noise.
 
-    noise_variance is as there, and so is the bound on eta. A 2**-14 of each coordinate's variance is so large that
+    noise_variance is as there, and so is the bound on eta. A 2**-20 of each coordinate's variance is so large that
     theta, as in `calibration.fine_gaussian_delta`, is at most 2**-102.
     """
 

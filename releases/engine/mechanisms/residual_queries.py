@@ -69,6 +69,8 @@ from releases.engine.workload.residuals import Names, Residuals, accepted, lengt
 
 #: The least precise residual's multiplier, and the most any gets: variances are met to a part in a few hundred.
 _LEAST, _MOST = 512, 1 << 22
+#: The least, where all cells are so few that numbers of more than 64 bits take next to no time.
+_LEAST_OF_FEW, _FEW_CELLS = 4096, 100_000
 #: No more residuals are planned, and no more cells drawn.
 _MAX_RESIDUALS, _MAX_CELLS = 200_000, 20_000_000
 #: An answer on so many columns consists of so many residuals.
@@ -129,7 +131,8 @@ class ResidualQueries(Mechanism):
         residuals = Residuals.of(schema.universe, workload.marginals)
         if len(residuals.sets) > _MAX_RESIDUALS or sum(residuals.cells) > _MAX_CELLS:
             return infeasible(request, _TOO_MANY)
-        design = designed(request, residuals)
+        is_finer = allowance.is_one_event and sum(residuals.cells) <= _FEW_CELLS
+        design = designed(request, residuals, least=_LEAST_OF_FEW if is_finer else _LEAST)
         moved = residuals.moved(design, schema)
         variance = lattice_variance(moved, allowance)
         while not is_fine(residuals, variance, is_exact=allowance.is_one_event):
@@ -295,12 +298,12 @@ class ResidualQueriesPlan(AnswersPlan):
         return found
 
 
-def designed(request: PlanRequest, residuals: Residuals) -> tuple[int, ...]:
-    """The multiplier of each residual; 0 for the number of rows where that is public."""
+def designed(request: PlanRequest, residuals: Residuals, *, least: int) -> tuple[int, ...]:
+    """The multiplier of each residual, `least` of the least precise; 0 for the number of rows where that is public."""
     answers = Answers.of(request.counts_asked, residuals)
     costs = residuals.most_moved(request.schema)
     wanted = variances(answers, costs, is_largest=request.options["least"] == "largest error")
-    return multipliers(wanted.tolist(), least=_LEAST, most=_MOST)
+    return multipliers(wanted.tolist(), least=least, most=_MOST)
 
 
 def _finer(
