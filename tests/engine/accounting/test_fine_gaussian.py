@@ -130,7 +130,7 @@ def spent_by(plan, drawn):
             return (total**2 + column**2 * Fraction(4, 5)) / drawn[0]
         case "gaussian-cumulative":
             return sum(factor**2 for factor in plan.measures[0].factors) / drawn[0]
-    # Ten counts that a row is in k of, which is priced as if k were any number: the part of it that cannot be told from the draw that they share.
+    # Ten counts that a row is in k of, priced as if k were any number: what the draw that they share does not hide.
     shared, own, *_ = drawn
     tenths = [Fraction(k, 10) for k in range(101)]
     at = [Fraction(plan.scale**2) * (k - k * k / (own / shared + 10)) / own for k in tenths]
