@@ -466,6 +466,7 @@ CASES: dict[str, Case] = {
 WAYS: dict[tuple[str, str], Case] = {
     ("laplace-queries", "agree: yes"): _of_tables(PURE, share=HALF),
     ("laplace-queries", "measured: larger"): _of_tables(PURE, share=HALF),
+    ("laplace-queries", "measured: joined"): _of_tables(PURE, share=HALF),
     # Noise of so many tables that the bound of answers that agree is proved.
     ("gaussian-queries", "agree: yes"): _of_tables(APPROXIMATE, share=TWENTIETH),
     **{

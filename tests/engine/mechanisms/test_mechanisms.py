@@ -14,7 +14,7 @@ from releases.engine.domain.privacy import PureDP, privacy_budget
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import Infeasible, InvalidInput
 from releases.engine.estimation.result import Result
-from releases.engine.mechanisms import queries as made_of_answers
+from releases.engine.mechanisms import answers as made_of_answers
 from releases.engine.mechanisms.base import (
     PUBLIC_ALREADY,
     Consistency,
