@@ -450,6 +450,20 @@ discrete-noise-as-good-as-normal in releases/engine/accounting/calibration.py
   -noise_variance=noise_variance - given_away, epsilon=epsilon - 2 * eta
   +noise_variance=noise_variance, epsilon=epsilon
   tests/engine/accounting/test_discrete_gaussian.py::test_a_number_that_moves_is_covered
+fine-noise-on-any-grid in releases/engine/accounting/calibration.py
+  -return floor(27 * FINE_PART * least_variance) >= 104 + (coordinates - 1).bit_length()
+  +return floor(27 * FINE_PART * least_variance) >= 104
+  tests/engine/accounting/test_fine_gaussian.py::test_a_grid_that_is_called_fine_makes_theta_as_small_as_the_proof_asks
+fine-noise-charged-at-half in releases/engine/mechanisms/budget_split.py
+  -return kind(noise_variance=self.fine_variance)
+  +return kind(noise_variance=2 * self.fine_variance)
+  tests/engine/accounting/test_fine_gaussian.py::test_a_run_draws_the_noise_that_is_charged_which_is_all_of_the_budget
+plain-noise-charged-at-half in releases/engine/mechanisms/additive_noise.py
+  -kind = AdaptiveDiscreteGaussianEvent if self.is_one_event else DiscreteGaussianEvent
+  -        return kind(noise_variance=1 / (2 * self.rho))
+  +kind = AdaptiveDiscreteGaussianEvent if self.is_one_event else DiscreteGaussianEvent
+  +        return kind(noise_variance=1 / self.rho)
+  tests/engine/accounting/test_fine_gaussian.py::test_a_run_draws_the_noise_that_is_charged_which_is_all_of_the_budget
 a-price-that-nobody-agreed-to in releases/services/session_questions.py
   -if within is not None and not agreed:
   +if within is None and not agreed:

@@ -24,7 +24,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from releases.engine.accounting import events as kinds
-from releases.engine.accounting.calibration import discrete_gaussian_epsilon
+from releases.engine.accounting.calibration import discrete_gaussian_epsilon, fine_gaussian_epsilon
 from releases.engine.accounting.conversions import (
     amplified,
     epsilon_of_rho,
@@ -137,8 +137,8 @@ def price(
     depends on the direction in which the vector moves, while its rho never exceeds the normal one (Canonne,
     Kamath and Steinke 2020, Theorem 4). How far it can lie above is proved (`discrete_gaussian_delta`), and is next to
     nothing where noise is large: a list of `AdaptiveDiscreteGaussianEvent` alone has that for its approximate form, for
-    its mechanisms spend what it allows. The continuous Gaussian is priced by its rho as well; `tight_composition` has
-    the exact figure for lists of it.
+    its mechanisms spend what it allows, and so has one `FineDiscreteGaussianEvent` (`fine_gaussian_delta`). The
+    continuous Gaussian is priced by its rho as well; `tight_composition` has the exact figure for lists of it.
 
     Args:
         events: what will be run, one after the other on the same table.
@@ -160,6 +160,9 @@ def price(
     approximate = _approximate(parts, delta=Fraction(delta))
     if delta and all(isinstance(event, kinds.AdaptiveDiscreteGaussianEvent) for event in events):
         epsilon = discrete_gaussian_epsilon(noise_variance=1 / (2 * whole.rho), delta=Fraction(delta))
+        approximate = min(filter(None, [approximate, (epsilon, Fraction(delta))]))
+    if delta and len(events) == 1 and isinstance(events[0], kinds.FineDiscreteGaussianEvent):
+        epsilon = fine_gaussian_epsilon(noise_variance=events[0].noise_variance, delta=Fraction(delta))
         approximate = min(filter(None, [approximate, (epsilon, Fraction(delta))]))
     return Price(
         pure_epsilon=None if whole.pure_epsilon is None else _epsilon_units(whole.pure_epsilon),
@@ -244,8 +247,8 @@ def _gaussian(
     return Forms(epsilon=None, rho=rho_of_gaussian(noise_variance=event.noise_variance))
 
 
-@_prices(kinds.ProjectedDiscreteGaussianEvent)
-def _projected_gaussian(event: kinds.ProjectedDiscreteGaussianEvent) -> Forms:
+@_prices(kinds.ProjectedDiscreteGaussianEvent, kinds.FineDiscreteGaussianEvent)
+def _projected_gaussian(event: kinds.ProjectedDiscreteGaussianEvent | kinds.FineDiscreteGaussianEvent) -> Forms:
     return Forms(epsilon=None, rho=rho_of_projected_gaussian(noise_variance=event.noise_variance))
 
 

@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
-from math import exp, inf, log, sqrt
+from math import exp, floor, inf, log, sqrt
 from typing import TYPE_CHECKING
 
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
-from releases.engine.accounting.conversions import epsilon_of_rho, largest_rho, rho_of_gaussian
+from releases.engine.accounting.conversions import (
+    PROJECTION_SLACK,
+    epsilon_of_rho,
+    largest_rho,
+    rho_of_gaussian,
+    rho_of_projected_gaussian,
+)
 from releases.engine.arithmetic.rounding import Real, above, above_number, enclose, intervals, number, reals, round_up
 from releases.engine.domain.privacy import LARGEST_EPSILON, ZCDP, ApproxDP, decimal_text
 from releases.engine.errors import InvalidInput, Unpriceable
@@ -223,32 +229,107 @@ def discrete_gaussian_epsilon(*, noise_variance: Fraction, delta: Fraction) -> F
     each be chosen by the outcomes before: by `discrete_gaussian_delta`, or through zCDP."""
     _check_delta(delta)
     concentrated = gaussian_epsilon(noise_variance=noise_variance, delta=delta)
-
-    def holds(epsilon: Fraction) -> bool:
-        return discrete_gaussian_delta(noise_variance=noise_variance, epsilon=epsilon) <= delta
-
-    if not holds(concentrated):
-        return concentrated
-    return least(holds, at_least=Fraction(0), at_most=concentrated, places=_PLACES, what="epsilon")
+    return _least_epsilon(
+        lambda epsilon: discrete_gaussian_delta(noise_variance=noise_variance, epsilon=epsilon) <= delta, concentrated
+    )
 
 
 @lru_cache(maxsize=1024)
 def discrete_gaussian_budget(*, epsilon: Fraction, delta: Fraction) -> ZCDP:
     """The largest rho, rounded down to 10**-12, for which `discrete_gaussian_epsilon` of noise_variance 1/(2 rho) is at
     most epsilon."""
-    concentrated = zcdp_budget(epsilon=epsilon, delta=delta).rho
+    return _largest_rho(
+        lambda rho: discrete_gaussian_delta(noise_variance=1 / (2 * rho), epsilon=epsilon) <= delta,
+        zcdp_budget(epsilon=epsilon, delta=delta),
+    )
 
-    def fails(rho: Fraction) -> bool:
-        return discrete_gaussian_delta(noise_variance=gaussian_variance_for_rho(rho=rho), epsilon=epsilon) > delta
 
-    if fails(concentrated):
-        return ZCDP(rho=concentrated)
-    # The continuous law needs less than twice the rho, and the discrete one is not told from it by less noise.
-    most = concentrated
-    while not fails(most):
+def _least_epsilon(holds: Callable[[Fraction], bool], concentrated: Fraction) -> Fraction:
+    """The least that `holds`, which is monotone, up to the epsilon that is known through zCDP."""
+    if not holds(concentrated):
+        return concentrated
+    return least(holds, at_least=Fraction(0), at_most=concentrated, places=_PLACES, what="epsilon")
+
+
+def _largest_rho(holds: Callable[[Fraction], bool], concentrated: ZCDP) -> ZCDP:
+    """The largest that `holds`, which is monotone, from the rho on that is known to be allowed through zCDP."""
+    if not holds(concentrated.rho):
+        return concentrated
+    most = concentrated.rho
+    while holds(most):
         most *= 2
-    first = least(fails, at_least=concentrated, at_most=most, places=_PLACES, what="rho")
+    first = least(lambda rho: not holds(rho), at_least=concentrated.rho, at_most=most, places=_PLACES, what="rho")
     return ZCDP(rho=first - Fraction(1, 10**_PLACES))
+
+
+# Gaussian, exactly: the discrete law on a fine grid
+
+#: The part of its variance that `fine_gaussian_delta` gives away; how far its proof's laws are from those of roundings.
+FINE_PART, _FINE_SLACK = Fraction(1, 2**20), Fraction(1, 2**99)
+
+
+def fine_gaussian_delta(*, noise_variance: Fraction, epsilon: Fraction) -> Fraction:
+    """A delta of L(x + z) at an epsilon, rounded up; z discrete Gaussian on Z^N, L an integer matrix, on a fine grid.
+
+    Let Λ, V, P, K, D and eta <= 2^-102 be as in `conversions.rho_of_projected_gaussian`: each coordinate is divided by
+    its sigma_i, noise_variance = 1/D². Where L has no kernel, P is the identity and eta is 0. Let t = 2^-20, and theta
+    the sum over n in Z^N without 0 of exp(-2 π² t Σ sigma_i² n_i²). If theta <= 2^-102, then L(x + z) is
+    (epsilon, e^h δ)-DP, h = 2^-99, δ that of one continuous Gaussian with noise_variance (1 - t)/D² at epsilon - 2 h
+    (`gaussian_delta`). Proof:
+
+    1. L y shows, and is shown by, P y: two y of Λ have one image if they differ by K. K spans V, so p = P Λ is a
+       lattice in the range W of P. By step 1 there the law of u = P(x + z), for x in Λ, is within a factor
+       ((1 + eta)/(1 - eta))^(+-1) of R(u) proportional to exp(-|u - q|²/2) on p, q = P x.
+    2. Draw y from N(q, (1 - t) I) on W, and then u of p with probability proportional to exp(-|u - y|²/(2 t)). By
+       Poisson's summation the sum of these weights is within c (1 +- theta') for any y, with theta' the sum over the
+       dual lattice of p in W without 0 of exp(-2 π² t |w|²). That dual is the part in W of the dual of Λ, as
+       <w, P v> = <w, v> for w in W; and the dual of Λ is the vectors (sigma_i n_i), n of Z^N. So theta' <= theta.
+       Integrating over y, the law of u is proportional to exp(-|u - q|²/2) up to these factors, and so within
+       ((1 + theta)/(1 - theta))^(+-1) of R.
+    3. So the laws Q, Q' of neighbours x, x' are within e^(+-h) of laws G, G' of roundings, of y from N(P x, (1 - t) I)
+       and N(P x', (1 - t) I): ln((1 + a)/(1 - a)) <= 2^-100 for a <= 2^-102, twice. Both are rounded by one rule, and
+       |P x - P x'| <= D. Q(A) - e^epsilon Q'(A) <= e^h (G(A) - e^(epsilon - 2 h) G'(A)) for every A.
+    """
+    _check_positive("noise_variance", noise_variance)
+    if epsilon < 2 * _FINE_SLACK:
+        return Fraction(1)
+    delta = gaussian_delta(noise_variance=noise_variance * (1 - FINE_PART), epsilon=epsilon - 2 * _FINE_SLACK)
+    return min(Fraction(1), above(intervals().exp(enclose(_FINE_SLACK)) * enclose(delta)))
+
+
+def fine_gaussian_variance(*, rho: Fraction) -> Fraction:
+    """noise_variance of the fine or projected noise that costs this rho: `rho_of_projected_gaussian` the other way."""
+    _check_positive("rho", rho)
+    return 1 / (2 * (rho / (1 + PROJECTION_SLACK) - PROJECTION_SLACK))
+
+
+@lru_cache(maxsize=1024)
+def fine_gaussian_epsilon(*, noise_variance: Fraction, delta: Fraction) -> Fraction:
+    """The least epsilon, rounded up to 10**-12, that is proved of such noise at delta: so, or through zCDP."""
+    _check_delta(delta)
+    rho = rho_of_projected_gaussian(noise_variance=noise_variance)
+    return _least_epsilon(
+        lambda epsilon: fine_gaussian_delta(noise_variance=noise_variance, epsilon=epsilon) <= delta,
+        round_up(epsilon_of_rho(rho=rho, delta=delta), places=_PLACES),
+    )
+
+
+@lru_cache(maxsize=1024)
+def fine_gaussian_budget(*, epsilon: Fraction, delta: Fraction) -> ZCDP:
+    """The largest rho, rounded down to 10**-12, of which `fine_gaussian_variance` is (epsilon, delta)-DP."""
+    return _largest_rho(
+        lambda rho: fine_gaussian_delta(noise_variance=fine_gaussian_variance(rho=rho), epsilon=epsilon) <= delta,
+        zcdp_budget(epsilon=epsilon, delta=delta),
+    )
+
+
+def is_finely_given(least_variance: Fraction | int, *, coordinates: int) -> bool:
+    """Whether theta, as in `fine_gaussian_delta`, is at most 2^-102, where no sigma_i² is below `least_variance`.
+
+    1 + theta <= (1 + 3 · 2^-b)^N, b = ⌊27 t sigma²⌋, as 2 π²/ln 2 > 27. With N 2^-b <= 2^-104 that is at most
+    exp(3 · 2^-104) <= 1 + 2^-102.
+    """
+    return floor(27 * FINE_PART * least_variance) >= 104 + (coordinates - 1).bit_length()
 
 
 def classical_gaussian_sigma(*, epsilon: Fraction, delta: Fraction) -> Fraction:

@@ -398,6 +398,22 @@ class ProjectedDiscreteGaussianEvent(Event):
         return f"discrete Gaussian noise of variance {size} times the squared l2 sensitivity of the part released"
 
 
+@_event("fine_discrete_gaussian")
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FineDiscreteGaussianEvent(Event):
+    """A `ProjectedDiscreteGaussianEvent`, or the same where all is released, on a grid that is fine beside the noise.
+
+    noise_variance is as there, and so is the bound on eta. A 2**-20 of each coordinate's variance is so large that
+    theta, as in `calibration.fine_gaussian_delta`, is at most 2**-102.
+    """
+
+    noise_variance: Variance
+
+    def in_words(self) -> str:
+        size = _shown(self.noise_variance)
+        return f"discrete Gaussian noise on a fine grid, of variance {size} times the squared l2 sensitivity"
+
+
 # Choosing
 
 

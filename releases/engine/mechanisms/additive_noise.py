@@ -11,8 +11,9 @@ from typing import ClassVar, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.accounting.calibration import calibrations, zcdp_budget
+from releases.engine.accounting.calibration import calibrations
 from releases.engine.accounting.events import (
+    AdaptiveDiscreteGaussianEvent,
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
     Event,
@@ -156,7 +157,11 @@ class LaplaceNoise:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GaussianNoise:
-    """Discrete Gaussian noise of variance Δ2²/(2ρ w²): ρ-zCDP (Canonne, Kamath and Steinke 2020, Theorems 4, 14)."""
+    """Discrete Gaussian noise of variance Δ2²/(2ρ w²): ρ-zCDP (Canonne, Kamath and Steinke 2020, Theorems 4, 14).
+
+    Attributes:
+        is_one_event: whether it is all that an `Allowance` of one event is spent on, and so is charged as that.
+    """
 
     needs_delta: ClassVar[bool] = True
     law: ClassVar[SummandLaw] = DISCRETE_GAUSSIAN
@@ -164,13 +169,7 @@ class GaussianNoise:
     rho: Fraction
     l2_sensitivity_squared: int
     weight: int = 1
-
-    @staticmethod
-    def within(budget: PrivacyBudget, sensitivity: Sensitivity) -> GaussianNoise:
-        """The least noise whose conversion to (epsilon, delta) stays within the budget, which has a delta."""
-        assert isinstance(budget, ApproxDP)
-        rho = zcdp_budget(epsilon=budget.epsilon, delta=budget.delta).rho
-        return GaussianNoise(rho=rho, l2_sensitivity_squared=sensitivity.l2_squared)
+    is_one_event: bool = False
 
     @property
     def exact_variance(self) -> Fraction:
@@ -178,11 +177,13 @@ class GaussianNoise:
 
     @property
     def event(self) -> Event:
-        return DiscreteGaussianEvent(noise_variance=1 / (2 * self.rho))
+        kind = AdaptiveDiscreteGaussianEvent if self.is_one_event else DiscreteGaussianEvent
+        return kind(noise_variance=1 / (2 * self.rho))
 
     @property
     def weighted_event(self) -> Event:
-        return WeightedDiscreteGaussianEvent(noise_variance=1 / (2 * self.rho))
+        kind = AdaptiveDiscreteGaussianEvent if self.is_one_event else WeightedDiscreteGaussianEvent
+        return kind(noise_variance=1 / (2 * self.rho))
 
     def of_weight(self, weight: int) -> GaussianNoise:
         return replace(self, weight=weight)

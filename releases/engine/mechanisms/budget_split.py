@@ -12,15 +12,23 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import floor, isqrt
 
-from releases.engine.accounting.calibration import discrete_gaussian_budget, gaussian_variance_for_rho, zcdp_budget
+from releases.engine.accounting.calibration import (
+    discrete_gaussian_budget,
+    fine_gaussian_budget,
+    fine_gaussian_variance,
+    gaussian_variance_for_rho,
+    zcdp_budget,
+)
 from releases.engine.accounting.events import (
     AdaptiveDiscreteGaussianEvent,
     Event,
+    FineDiscreteGaussianEvent,
+    ProjectedDiscreteGaussianEvent,
     WeightedDiscreteGaussianEvent,
     WeightedDiscreteLaplaceEvent,
 )
 from releases.engine.domain.privacy import PrivacyBudget, PureDP, decimal_text
-from releases.engine.mechanisms.additive_noise import GaussianNoise, LaplaceNoise, Noise
+from releases.engine.mechanisms.additive_noise import GaussianNoise, LaplaceNoise, Noise, NoiseLaw
 from releases.engine.mechanisms.base import Option
 from releases.engine.workload.queries import Sensitivity
 
@@ -69,6 +77,25 @@ class Allowance:
         rho = discrete_gaussian_budget(epsilon=budget.epsilon, delta=budget.delta).rho
         return Allowance(amount=rho, is_pure=False, is_one_event=True)
 
+    @staticmethod
+    def of_fine_noise(budget: PrivacyBudget, accounting: object) -> Allowance:
+        """The same, of noise on a fine grid, of which a linear map may be all that is released (`fine_event`)."""
+        if isinstance(budget, PureDP) or accounting != EXACT:
+            return Allowance.of(budget)
+        rho = fine_gaussian_budget(epsilon=budget.epsilon, delta=budget.delta).rho
+        return Allowance(amount=rho, is_pure=False, is_one_event=True)
+
+    @property
+    def fine_variance(self) -> Fraction:
+        """noise_variance of Gaussian noise on a fine grid that costs all of it."""
+        return fine_gaussian_variance(rho=self.amount)
+
+    @property
+    def fine_event(self) -> Event:
+        """Gaussian noise on a fine grid that costs all of it."""
+        kind = FineDiscreteGaussianEvent if self.is_one_event else ProjectedDiscreteGaussianEvent
+        return kind(noise_variance=self.fine_variance)
+
     @property
     def event(self) -> Event:
         """Noise on whole numbers that costs all of it, of different scales."""
@@ -98,7 +125,9 @@ class Allowance:
         """Noise on whole numbers that costs all of it."""
         if self.is_pure:
             return LaplaceNoise(epsilon=self.amount, l1_sensitivity=sensitivity.l1)
-        return GaussianNoise(rho=self.amount, l2_sensitivity_squared=sensitivity.l2_squared)
+        return GaussianNoise(
+            rho=self.amount, l2_sensitivity_squared=sensitivity.l2_squared, is_one_event=self.is_one_event
+        )
 
     @property
     def epsilon_of_choice(self) -> Fraction:
@@ -112,3 +141,11 @@ class Allowance:
 
     def in_words(self) -> str:
         return f"{'epsilon' if self.is_pure else 'rho'} {decimal_text(self.amount)}"
+
+
+def noise_within(law: NoiseLaw, budget: PrivacyBudget, sensitivity: Sensitivity, accounting: object = EXACT) -> Noise:
+    """The least noise of a law on whole numbers that costs no more than a budget, which has a delta if the law needs
+    one; with a delta as `ACCOUNTING` says."""
+    if not law.needs_delta:
+        return LaplaceNoise.within(budget, sensitivity)
+    return Allowance.of_whole_noise(budget, accounting).noise(sensitivity)

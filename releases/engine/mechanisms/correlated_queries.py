@@ -16,7 +16,8 @@ P = Σ w_i² over all of them. Orthogonally to what L takes to 0, the multiples 
 in squared length: the inverse of diag(V/w_i²) + t V J by Sherman and Morrison. For p from 0 to the most one row can
 have the last two terms are at most (1/t + P)/4, or their value at that most where it is below (1/t + P)/2. A person of
 g rows moves it by at most g² times that. The dual of the multiples of (1, ..., 1; -1) has length √(V/(P + 1/t)), so eta
-is at most 3 · 2^-⌊27 V/(P + 1/t)⌋; `is_fine` asks that this be at most 2^-102.
+is at most 3 · 2^-⌊27 V/(P + 1/t)⌋; `is_fine` asks that this be at most 2^-102. So it is (ε, δ)-DP by
+`calibration.fine_gaussian_delta` too, if theta there is small enough (`is_finely_given`; option `accounting`).
 
 Where rows are replaced a person can leave some counts and enter others, nothing is in common, and t is 0. So it is
 where no row can be in many of the counts: then this is `gaussian-queries`.
@@ -35,7 +36,7 @@ from math import ceil, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.accounting.events import ProjectedDiscreteGaussianEvent
+from releases.engine.accounting.calibration import is_finely_given
 from releases.engine.bounds.accuracy import Bound, Proof, normal_max_quantile
 from releases.engine.domain.privacy import ApproxDP, NeighbouringRelation, PureDP, decimal_text
 from releases.engine.domain.schema import Schema
@@ -44,6 +45,7 @@ from releases.engine.mechanisms.additive_noise import GaussianNoise
 from releases.engine.mechanisms.answers import AnswersPlan, described_parts
 from releases.engine.mechanisms.base import (
     NEEDS_DELTA,
+    ROWS,
     Consistency,
     Mechanism,
     Plan,
@@ -52,8 +54,8 @@ from releases.engine.mechanisms.base import (
     infeasible,
     register,
 )
+from releases.engine.mechanisms.budget_split import ACCOUNTING, Allowance
 from releases.engine.mechanisms.marginal_fit.common import BYTES_EACH, TOO_NOISY, fit_seconds, usable_allowance
-from releases.engine.mechanisms.residual_queries import event_variance
 from releases.engine.noise.discrete import LARGEST_SCALE, discrete_gaussian
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts
@@ -79,21 +81,26 @@ class CorrelatedQueries(Mechanism):
         "Adds noise to every count, part of it the same for all; best for many counts that one person can all be in."
     )
     source = "Lebeda, Better Gaussian Mechanism using Correlated Noise (2024)"
+    options = (ROWS, ACCOUNTING)
     uses_weights = True
     consistency = Consistency.OWN_NOISE
 
     def _plan(self, request: PlanRequest) -> Plan:
         if isinstance(request.budget, PureDP):
             return infeasible(request, NEEDS_DELTA)
-        allowance = usable_allowance(request)
+        allowance = usable_allowance(request, spent_on=Allowance.of_fine_noise)
         if isinstance(allowance, Plan):
             return allowance
         workload, schema = request.counts_asked, request.schema
         overlap = Overlap.of(workload, schema)
         share = overlap.best_share()
-        scale, unit = _RESOLUTION, overlap.moved(share) * event_variance(allowance.amount)
+        scale, unit = _RESOLUTION, overlap.moved(share) * allowance.fine_variance
         variance = ceil(scale**2 * unit)
-        while not is_fine(overlap, share, variance):
+        heaviest = max(workload.weights) ** 2
+        least = min(Fraction(1, heaviest), share or Fraction(1))
+        while not is_fine(overlap, share, variance) or (
+            allowance.is_one_event and not is_finely_given(variance * least, coordinates=workload.size + 1)
+        ):
             scale *= 2
             variance = ceil(scale**2 * unit)
         if variance >= LARGEST_SCALE**2:
@@ -113,7 +120,7 @@ class CorrelatedQueries(Mechanism):
             lattice_variance=variance,
             share=share,
             variances=variances,
-            events=(ProjectedDiscreteGaussianEvent(noise_variance=event_variance(allowance.amount)),),
+            events=(allowance.fine_event,),
             parameters={
                 "standard deviation of an answer": f"at most {sqrt(max(variances)):.4g}",
                 "variance that is shared, of that which is not": decimal_text(share) if share else "none",

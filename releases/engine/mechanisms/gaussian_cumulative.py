@@ -9,7 +9,9 @@ Private Continual Counting, 2023).
 Run, with whole numbers c_k near Q f_k: y = c * x + z, z independent discrete Gaussian noise of variance s²; the answers
 are the running sums of the x' that solves c * x' = y. The rounded c is what is priced, and what is solved with.
 
-Privacy: y is a vector of integers, so ρ-zCDP by Canonne, Kamath and Steinke (2020), Theorem 4, with ρ = Δ2²/(2 s²).
+Privacy: y is a vector of integers, so ρ-zCDP by Canonne, Kamath and Steinke (2020), Theorem 4, with ρ = Δ2²/(2 s²),
+and (ε, δ)-DP by `calibration.fine_gaussian_delta`, if theta there is small enough (`is_finely_given`; option
+`accounting`): all of y is released.
 
 1.  A row in bin i moves c * x by c_0, c_1, ... from place i on: most in the first bin, by S(N) = Σ_{k<N} c_k².
 2.  A row moved from bin i to j = i + l moves it by Σ_{k<l} c_k² + Σ_{k<N-j} (c_(k+l) - c_k)², which grows with N - j,
@@ -34,7 +36,8 @@ from math import ceil, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.accounting.events import DiscreteGaussianEvent
+from releases.engine.accounting.calibration import is_finely_given
+from releases.engine.accounting.events import DiscreteGaussianEvent, Event
 from releases.engine.bounds.accuracy import Bound, Proof, normal_max_quantile
 from releases.engine.bounds.combinations import DISCRETE_GAUSSIAN
 from releases.engine.domain.privacy import ApproxDP, PureDP, decimal_text
@@ -62,6 +65,7 @@ from releases.engine.mechanisms.base import (
     infeasible,
     register,
 )
+from releases.engine.mechanisms.budget_split import ACCOUNTING, Allowance
 from releases.engine.mechanisms.marginal_fit.common import BYTES_EACH, TOO_NOISY, fit_seconds, usable_allowance
 from releases.engine.mechanisms.mixed_squares import matrix_of
 from releases.engine.noise.discrete import LARGEST_SCALE, discrete_gaussian
@@ -90,14 +94,14 @@ class GaussianCumulative(Mechanism):
         "Henzinger, Upadhyay and Upadhyay, Almost Tight Error Bounds on Differentially Private Continual Counting "
         "(2023); Canonne, Kamath and Steinke (2020), Theorem 4"
     )
-    options = (ROWS, TOGETHER)
+    options = (ROWS, TOGETHER, ACCOUNTING)
     uses_weights = True
     consistency = Consistency.OWN_NOISE
 
     def _plan(self, request: PlanRequest) -> Plan:
         if isinstance(request.budget, PureDP):
             return infeasible(request, NEEDS_DELTA)
-        allowance = usable_allowance(request)
+        allowance = usable_allowance(request, spent_on=Allowance.of_fine_noise)
         if isinstance(allowance, Plan):
             return allowance
         workload, schema = request.counts_asked, request.schema
@@ -107,16 +111,27 @@ class GaussianCumulative(Mechanism):
                 request, f"It solves for all bins together, and there are {bins:,}; the most is {_MAX_BINS:,}."
             )
         measures = measured(workload)
-        variance = ceil(moved(workload, measures, schema) / (2 * allowance.amount))
+        most = moved(workload, measures, schema)
+        variance, event = ceil(most * allowance.fine_variance), allowance.fine_event
+        if not allowance.is_one_event or not is_finely_given(variance, coordinates=workload.size):
+            allowance = Allowance.of(request.budget)
+            variance = ceil(most / (2 * allowance.amount))
+            event = DiscreteGaussianEvent(noise_variance=1 / (2 * allowance.amount))
         if not 4 <= variance < LARGEST_SCALE**2:
             return infeasible(request, TOO_NOISY)
-        return self._planned(request, measures, variance, rho=allowance.amount)
+        return self._planned(request, measures, variance, rho=allowance.amount, event=event)
 
     def consistency_under(self, parameters: Mapping[str, str]) -> Consistency | None:
         return consistency_of(parameters)
 
     def _planned(
-        self, request: PlanRequest, measures: tuple[FamilyMeasurement, ...], variance: int, *, rho: Fraction
+        self,
+        request: PlanRequest,
+        measures: tuple[FamilyMeasurement, ...],
+        variance: int,
+        *,
+        rho: Fraction,
+        event: Event,
     ) -> Plan:
         workload, parts = request.counts_asked, described_parts(request.counts_asked)
         quantile = normal_max_quantile(count=workload.size, beta=float(request.beta))
@@ -136,7 +151,7 @@ class GaussianCumulative(Mechanism):
             measures=measures,
             lattice_variance=variance,
             together=together,
-            events=(DiscreteGaussianEvent(noise_variance=1 / (2 * rho)),),
+            events=(event,),
             parameters={
                 "standard deviation of an answer": f"at most {max(deviations):.4g}",
                 "rho": decimal_text(rho),

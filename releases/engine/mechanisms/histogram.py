@@ -12,8 +12,8 @@ it is that of Chan, Shi and Song (2011), Corollary 2.9, with its constants.
 `gaussian-histogram`:
 Discrete Gaussian noise of variance Δ2²/(2ρ) on every cell of the universe; Δ2² is 1, or 2 where a row is replaced.
 
-Privacy: ρ-zCDP, Canonne, Kamath and Steinke (2020), Theorem 4. Accuracy: the law of the sum of m draws, below the
-sub-Gaussian √(2 m σ² ln(2k/β)).
+Privacy: ρ-zCDP, Canonne, Kamath and Steinke (2020), Theorem 4, and (ε, δ)-DP by `discrete_gaussian_delta`.
+Accuracy: the law of the sum of m draws, below the sub-Gaussian √(2 m σ² ln(2k/β)).
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from releases.engine.estimation.result import Result, whole_universe
 from releases.engine.mechanisms.additive_noise import GaussianNoise, LaplaceNoise, Noise, NoiseLaw
 from releases.engine.mechanisms.base import (
     NEEDS_DELTA,
+    ROWS,
     Consistency,
     Mechanism,
     Plan,
@@ -43,6 +44,7 @@ from releases.engine.mechanisms.base import (
     register,
     too_many_cells,
 )
+from releases.engine.mechanisms.budget_split import ACCOUNTING, noise_within
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts, marginal
 from releases.engine.tables.possible import clear_impossible, clear_outside_levels, only_possible
@@ -157,7 +159,8 @@ class _HistogramMechanism(Mechanism):
         universe = request.schema.universe
         if (refusal := too_many_cells(request, universe, bytes_each=24)) is not None:
             return refusal
-        noise = self.law.within(request.budget, histogram_sensitivity(request.schema))
+        moved = histogram_sensitivity(request.schema)
+        noise = noise_within(self.law, request.budget, moved, request.options.get(ACCOUNTING.name))
         half_widths = union_half_widths(
             [
                 (family.cells(universe), cells_summed(family, request.counts_asked))
@@ -210,6 +213,7 @@ class GaussianHistogram(_HistogramMechanism):
     summary = "Adds Gaussian noise to every cell of the universe once, then answers any question."
     source = "Canonne, Kamath and Steinke, The Discrete Gaussian for Differential Privacy (2020), Theorem 4"
     law = GaussianNoise
+    options = (ROWS, ACCOUNTING)
     formula = (
         r"\alpha = \min\left\{w : \Pr\left[\left|\textstyle\sum_{i=1}^{m} Z_i\right| > w\right]"
         r" \le \frac{\beta}{k}\right\} \le \sqrt{2 m \sigma^2 \ln\tfrac{2k}{\beta}}"

@@ -16,6 +16,7 @@ from releases.engine.bounds.accuracy import union_half_widths
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget
 from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.additive_noise import GaussianNoise, LaplaceNoise, Noise
+from releases.engine.mechanisms.budget_split import noise_within
 from releases.engine.mechanisms.histogram import histogram_sensitivity
 from releases.engine.tables.counts import MAX_DENSE_CELLS
 from releases.engine.workload.queries import Sensitivity
@@ -44,7 +45,7 @@ def within_if_prepared(schema: Schema, *, questions: int, budget: PrivacyBudget,
 def _noises(budget: PrivacyBudget, sensitivity: Sensitivity) -> dict[str, Noise]:
     noises: dict[str, Noise] = {"laplace": LaplaceNoise(epsilon=budget.epsilon, l1_sensitivity=sensitivity.l1)}
     if isinstance(budget, ApproxDP):
-        noises["gaussian"] = GaussianNoise.within(budget, sensitivity)
+        noises["gaussian"] = noise_within(GaussianNoise, budget, sensitivity)
     return noises
 
 

@@ -33,8 +33,9 @@ Accuracy: the exact quantile of the largest of k draws, sharper than Theorem 3.8
 Discrete Gaussian noise of variance Δ2²/(2ρ) on every answer of the workload; Δ2²/(2ρw²) on an answer of weight w.
 
 Privacy: ρ-zCDP, Canonne, Kamath and Steinke (2020), Theorem 4, and Theorem 14 for different variances, where Δ2 is that
-of the answers times their weights; ρ is the largest that converts to (ε, δ) by their Corollary 13. Accuracy: the exact
-quantile of the largest of k draws, below σ √(2 ln(k/β)) + 1.
+of the answers times their weights; ρ is the largest that is (ε, δ)-DP by `discrete_gaussian_delta`, or with the option
+`accounting` of "rho" by their Corollary 13. Accuracy: the exact quantile of the largest of k draws, below
+σ √(2 ln(k/β)) + 1.
 """
 
 from __future__ import annotations
@@ -84,6 +85,7 @@ from releases.engine.mechanisms.base import (
     infeasible,
     register,
 )
+from releases.engine.mechanisms.budget_split import ACCOUNTING, noise_within
 from releases.engine.mechanisms.larger_tables import ASKED, JOINED, LARGER, MEASURED, NO_LARGER, plan_of_larger
 from releases.engine.mechanisms.mixed_squares import Measuring
 from releases.engine.noise.randomness import Randomness
@@ -240,7 +242,8 @@ class _QueriesMechanism(Mechanism):
             return infeasible(request, _ROWS_OF_DIFFERENT)
         if self.law.needs_delta and isinstance(request.budget, PureDP):
             return infeasible(request, NEEDS_DELTA)
-        noise = self.law.within(request.budget, request.counts_asked.weighted_sensitivity(request.schema))
+        moved = request.counts_asked.weighted_sensitivity(request.schema)
+        noise = noise_within(self.law, request.budget, moved, request.options.get(ACCOUNTING.name))
         return plan_noisy_queries(request, noise, formula=self.formula, source=self.source)
 
 
@@ -289,6 +292,7 @@ class GaussianQueries(_QueriesMechanism):
     summary = "Adds independent Gaussian noise to every count asked for; best when questions are many and overlap."
     source = "Canonne, Kamath and Steinke, The Discrete Gaussian for Differential Privacy (2020), Theorem 4"
     law = GaussianNoise
+    options = (*_QueriesMechanism.options, ACCOUNTING)
     formula = (
         r"\alpha = \min\left\{m : \Pr[|Z| \le m]^k \ge 1 - \beta\right\}"
         r" \le \frac{\Delta_2}{\sqrt{2\rho}} \sqrt{2 \ln\frac{k}{\beta}} + 1"

@@ -12,7 +12,8 @@ Run, for each residual A a whole number q_A, and one s²:
 
 Privacy: the whole is L(x + z) for one integer matrix L, and z discrete Gaussian on all cells of all the marginals.
 Orthogonally to the kernel of L one unit moves the vector (q_A x_A) by D² = max Σ q_A² |P_A d_A|² (`Residuals.moved`),
-so it is ρ-zCDP by `conversions.rho_of_projected_gaussian` with noise_variance s²/D², if eta there is small enough. K is
+so it is ρ-zCDP by `conversions.rho_of_projected_gaussian` with noise_variance s²/D², if eta there is small enough, and
+(ε, δ)-DP by `calibration.fine_gaussian_delta`, if theta is (`is_finely_given`; option `accounting`). K is
 the product over A of the integer tables without residual, K* that of the (I - P_A) y, y an integer table. Let y_i be y
 summed over attribute i, an integer table of m/d_i cells, m those of A, k = |A|. E_i y has squared length |y_i|²/d_i,
 and I - P_A does not shorten it, since E_i projects into the range of I - P_A: |(I - P_A) y|² >= Σ_i |y_i|²/(k d_i). And
@@ -36,8 +37,7 @@ from math import ceil, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.accounting.conversions import PROJECTION_SLACK
-from releases.engine.accounting.events import ProjectedDiscreteGaussianEvent
+from releases.engine.accounting.calibration import is_finely_given
 from releases.engine.bounds.accuracy import Bound, Proof, normal_max_quantile
 from releases.engine.domain.privacy import ApproxDP, PureDP, decimal_text
 from releases.engine.estimation.components import exact_answers
@@ -57,6 +57,7 @@ from releases.engine.mechanisms.base import (
     infeasible,
     register,
 )
+from releases.engine.mechanisms.budget_split import ACCOUNTING, Allowance
 from releases.engine.mechanisms.marginal_fit.common import TOO_NOISY, fit_bytes, fit_seconds, usable_allowance
 from releases.engine.mechanisms.residual_design import Answers, multipliers, variances
 from releases.engine.mechanisms.residual_levels import ResidualLevels
@@ -68,6 +69,8 @@ from releases.engine.workload.residuals import Names, Residuals, accepted, lengt
 
 #: The least precise residual's multiplier, and the most any gets: variances are met to a part in a few hundred.
 _LEAST, _MOST = 512, 1 << 22
+#: The least, where all cells are so few that numbers of more than 64 bits take next to no time.
+_LEAST_OF_FEW, _FEW_CELLS = 4096, 100_000
 #: No more residuals are planned, and no more cells drawn.
 _MAX_RESIDUALS, _MAX_CELLS = 200_000, 20_000_000
 #: An answer on so many columns consists of so many residuals.
@@ -109,6 +112,7 @@ class ResidualQueries(Mechanism):
             default="largest error",
         ),
         LEVELS,
+        ACCOUNTING,
     )
     uses_weights = True
     consistency = Consistency.NOISY_CELLS
@@ -116,7 +120,7 @@ class ResidualQueries(Mechanism):
     def _plan(self, request: PlanRequest) -> Plan:
         if isinstance(request.budget, PureDP):
             return infeasible(request, NEEDS_DELTA)
-        allowance = usable_allowance(request)
+        allowance = usable_allowance(request, spent_on=Allowance.of_fine_noise)
         if isinstance(allowance, Plan):
             return allowance
         workload, schema = request.counts_asked, request.schema
@@ -127,21 +131,27 @@ class ResidualQueries(Mechanism):
         residuals = Residuals.of(schema.universe, workload.marginals)
         if len(residuals.sets) > _MAX_RESIDUALS or sum(residuals.cells) > _MAX_CELLS:
             return infeasible(request, _TOO_MANY)
-        design = designed(request, residuals)
+        is_finer = allowance.is_one_event and sum(residuals.cells) <= _FEW_CELLS
+        design = designed(request, residuals, least=_LEAST_OF_FEW if is_finer else _LEAST)
         moved = residuals.moved(design, schema)
-        variance = lattice_variance(moved, allowance.amount)
-        while not is_fine(residuals, variance):
-            design, variance = _finer(design, residuals, request, allowance.amount)
+        variance = lattice_variance(moved, allowance)
+        while not is_fine(residuals, variance, is_exact=allowance.is_one_event):
+            design, variance = _finer(design, residuals, request, allowance)
         if variance >= LARGEST_SCALE**2:
             return infeasible(request, TOO_NOISY)
-        return self._planned(request, residuals, design, variance, rho=allowance.amount)
+        return self._planned(request, residuals, design, variance, allowance)
 
     def consistency_under(self, parameters: Mapping[str, str]) -> Consistency | None:
         agree = parameters.get("answers") == AGREEING_LEVELS
         return Consistency.LEVELS_MADE_TO_AGREE if agree else self.consistency
 
     def _planned(
-        self, request: PlanRequest, residuals: Residuals, design: tuple[int, ...], variance: int, *, rho: Fraction
+        self,
+        request: PlanRequest,
+        residuals: Residuals,
+        design: tuple[int, ...],
+        variance: int,
+        allowance: Allowance,
     ) -> Plan:
         workload = request.counts_asked
         quantile = normal_max_quantile(count=workload.size, beta=float(request.beta))
@@ -152,7 +162,9 @@ class ResidualQueries(Mechanism):
         )
         levels = None
         if request.options[LEVELS.name] == "yes":
-            levels, design, variance = _over_levels(request, residuals, design, variance, half_widths, quantile, rho)
+            levels, design, variance = _over_levels(
+                request, residuals, design, variance, half_widths, quantile, allowance
+            )
         if levels is not None:
             half_widths, spreads = levels.half_widths(quantile), levels.variances
         parts = described_parts(workload)
@@ -166,16 +178,16 @@ class ResidualQueries(Mechanism):
             lattice_variance=variance,
             variances=spreads,
             levels=levels,
-            events=(ProjectedDiscreteGaussianEvent(noise_variance=event_variance(rho)),),
+            events=(allowance.fine_event,),
             parameters={
                 "standard deviation of an answer": f"{largest:.4g}"
                 if largest == least
                 else f"{least:.4g} to {largest:.4g}, by table",
                 "measured": f"{len(residuals.sets):,} residuals, {cells:,} numbers",
-                "rho": decimal_text(rho),
+                "rho": decimal_text(allowance.amount),
                 "answers": OWN_NOISE if levels is None else AGREEING_LEVELS,
                 **({"synthetic rows": "fitted to the answers; no bound is proved for them"} if parts else {}),
-                **GaussianNoise(rho=rho, l2_sensitivity_squared=1).beside(request.budget),
+                **GaussianNoise(rho=allowance.amount, l2_sensitivity_squared=1).beside(request.budget),
             },
             bound=Bound(
                 beta=request.beta,
@@ -286,20 +298,20 @@ class ResidualQueriesPlan(AnswersPlan):
         return found
 
 
-def designed(request: PlanRequest, residuals: Residuals) -> tuple[int, ...]:
-    """The multiplier of each residual; 0 for the number of rows where that is public."""
+def designed(request: PlanRequest, residuals: Residuals, *, least: int) -> tuple[int, ...]:
+    """The multiplier of each residual, `least` of the least precise; 0 for the number of rows where that is public."""
     answers = Answers.of(request.counts_asked, residuals)
     costs = residuals.most_moved(request.schema)
     wanted = variances(answers, costs, is_largest=request.options["least"] == "largest error")
-    return multipliers(wanted.tolist(), least=_LEAST, most=_MOST)
+    return multipliers(wanted.tolist(), least=least, most=_MOST)
 
 
 def _finer(
-    design: Sequence[int], residuals: Residuals, request: PlanRequest, rho: Fraction
+    design: Sequence[int], residuals: Residuals, request: PlanRequest, allowance: Allowance
 ) -> tuple[tuple[int, ...], int]:
     """Twice as large multipliers, and s² for these: variances stay as they are, and whole noise is nearer to normal."""
     finer = tuple(2 * each for each in design)
-    return finer, lattice_variance(residuals.moved(finer, request.schema), rho)
+    return finer, lattice_variance(residuals.moved(finer, request.schema), allowance)
 
 
 def _over_levels(
@@ -309,7 +321,7 @@ def _over_levels(
     variance: int,
     half_widths: Sequence[float],
     quantile: float,
-    rho: Fraction,
+    allowance: Allowance,
 ) -> tuple[ResidualLevels | None, tuple[int, ...], int]:
     """How answers are made to add up over levels, the multipliers and s² for that; None, and those given, where they
     cannot be, or where no finer lattice keeps every half width as narrow as it is without."""
@@ -326,23 +338,18 @@ def _over_levels(
         found = levels.half_widths(quantile)
         if all(own <= given * _ROUNDED for own, given in zip(found, half_widths, strict=True)):
             return levels, finer, finer_variance
-        finer, finer_variance = _finer(finer, residuals, request, rho)
+        finer, finer_variance = _finer(finer, residuals, request, allowance)
     return None, design, variance
 
 
-def event_variance(rho: Fraction) -> Fraction:
-    """noise_variance of the event that costs this rho: `conversions.rho_of_projected_gaussian` the other way."""
-    return 1 / (2 * (rho / (1 + PROJECTION_SLACK) - PROJECTION_SLACK))
+def lattice_variance(moved: Fraction, allowance: Allowance) -> int:
+    """s² that costs no more than this, rounded up to a whole number."""
+    return ceil(moved * allowance.fine_variance)
 
 
-def lattice_variance(moved: Fraction, rho: Fraction) -> int:
-    """s² that is enough for this rho, rounded up to a whole number."""
-    return ceil(moved * event_variance(rho))
-
-
-def is_fine(residuals: Residuals, variance: int) -> bool:
-    """Whether eta, as at the head of this file, is at most 2^-102."""
-    if variance < 4:
+def is_fine(residuals: Residuals, variance: int, *, is_exact: bool = False) -> bool:
+    """Whether eta, as at the head of this file, is at most 2^-102, and theta too, where that is asked (`is_exact`)."""
+    if variance < 4 or (is_exact and not is_finely_given(variance, coordinates=sum(residuals.cells))):
         return False
     places = 4 * _FINE_BITS
     total = 0

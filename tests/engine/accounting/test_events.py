@@ -18,6 +18,7 @@ from releases.engine.accounting.events import (
     DiscreteLaplaceEvent,
     Event,
     ExponentialMechanismEvent,
+    FineDiscreteGaussianEvent,
     GaussianEvent,
     GroupedEvent,
     LaplaceEvent,
@@ -61,6 +62,7 @@ EXAMPLES: tuple[Event, ...] = (
     WeightedDiscreteGaussianEvent(noise_variance=Fraction(1, 3)),
     AdaptiveDiscreteGaussianEvent(noise_variance=Fraction(1, 3)),
     ProjectedDiscreteGaussianEvent(noise_variance=Fraction(1, 3)),
+    FineDiscreteGaussianEvent(noise_variance=Fraction(1, 3)),
 )
 
 
@@ -78,7 +80,7 @@ def test_each_kind_round_trips_has_a_price_and_says_itself_in_one_line(event):
 STORED = {
     "noise_multiplier": "laplace discrete_laplace weighted_discrete_laplace",
     "noise_variance": "gaussian discrete_gaussian weighted_discrete_gaussian adaptive_discrete_gaussian "
-    "projected_discrete_gaussian",
+    "projected_discrete_gaussian fine_discrete_gaussian",
     "epsilon": "exponential_mechanism report_noisy_max permute_and_flip above_threshold pure",
     "answers epsilon_answers epsilon_queries epsilon_threshold": "sparse_vector",
     "categories epsilon": "randomized_response",

@@ -54,6 +54,7 @@ from releases.engine.mechanisms.base import (
     register,
     too_many_cells,
 )
+from releases.engine.mechanisms.budget_split import ACCOUNTING, BY_RHO
 from releases.engine.mechanisms.larger_tables import ASKED
 from releases.engine.mechanisms.live.noise import FORMULA, NoiseOnline, NoiseRules, NoiseSession, noise_rules
 from releases.engine.mechanisms.marginal_fit.common import TOO_NOISY
@@ -84,8 +85,8 @@ START = Option(
 #: What a list can be answered by, and with which options: sums of its answers have a law that is known.
 _DESIGNS = {
     "laplace-queries": {"agree": "no", "rows_counted": SAME, "measured": ASKED},
-    "gaussian-queries": {"agree": "no", "rows_counted": SAME},
-    "residual-queries": {"agree": "no"},
+    "gaussian-queries": {"agree": "no", "rows_counted": SAME, ACCOUNTING.name: BY_RHO},
+    "residual-queries": {"agree": "no", ACCOUNTING.name: BY_RHO},
 }
 #: Shares of what the number of rows leaves of beta: priced answers, answers of the list, sums of them.
 _PRICED, _LISTED, _SUMS = Fraction(1, 2), Fraction(1, 4), Fraction(1, 4)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.bounds.accuracy import Bound, Proof
+from releases.engine.domain.privacy import PrivacyBudget
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import Unpriceable
 from releases.engine.estimation.components import (
@@ -84,10 +85,12 @@ _SHARE_OF_SCALING, _LEAST_RATIO = 0.2, 1e-12
 _MAX_ORDER = 5
 
 
-def usable_allowance(request: PlanRequest) -> Allowance | Plan:
+def usable_allowance(
+    request: PlanRequest, *, spent_on: Callable[[PrivacyBudget, object], Allowance] = Allowance.of_whole_noise
+) -> Allowance | Plan:
     """What can be spent, or the refusal where it is next to nothing."""
     try:
-        allowance = Allowance.of_whole_noise(request.budget, request.options.get(ACCOUNTING.name))
+        allowance = spent_on(request.budget, request.options.get(ACCOUNTING.name))
     except Unpriceable as error:
         return infeasible(request, str(error))
     return allowance if allowance.amount >= _MIN_TO_SPEND else infeasible(request, TOO_NOISY)
