@@ -9,8 +9,12 @@ from functools import lru_cache
 
 from releases.engine.accounting import accountant, filters
 from releases.engine.accounting.accountant import Price
-from releases.engine.accounting.calibration import gaussian_variance_for_rho, laplace_noise_multiplier, zcdp_budget
-from releases.engine.accounting.events import DiscreteGaussianEvent, DiscreteLaplaceEvent
+from releases.engine.accounting.calibration import (
+    discrete_gaussian_budget,
+    gaussian_variance_for_rho,
+    laplace_noise_multiplier,
+)
+from releases.engine.accounting.events import AdaptiveDiscreteGaussianEvent, DiscreteLaplaceEvent
 from releases.engine.accounting.filters import Caps, Policy, Totals
 from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.errors import EngineError
@@ -19,7 +23,7 @@ from releases.engine.errors import EngineError
 SIZES = (Fraction(1, 10), Fraction(1, 2), Fraction(1))
 #: More than so many releases are not counted.
 MAX_COUNTED = 1_000
-#: The noise of the mechanisms that a person chooses between.
+#: The noise of the mechanisms that a person chooses between, with the options that are proposed.
 LAPLACE, GAUSSIAN = "Laplace", "Gaussian"
 #: A release begins with this part of the budget's delta.
 _PART_OF_DELTA = 1_000
@@ -99,10 +103,10 @@ def _price_of(kind: str, epsilon: Fraction, caps: Caps) -> Price | None:
 @lru_cache(maxsize=256)
 def _price(kind: str, epsilon: Fraction, delta: Fraction) -> Price:
     """Of one number with noise; the relation decides no price of these."""
-    events: Sequence[DiscreteLaplaceEvent | DiscreteGaussianEvent]
+    events: Sequence[DiscreteLaplaceEvent | AdaptiveDiscreteGaussianEvent]
     if kind == LAPLACE:
         events = [DiscreteLaplaceEvent(noise_multiplier=laplace_noise_multiplier(epsilon=epsilon))]
     else:
-        rho = zcdp_budget(epsilon=epsilon, delta=delta).rho
-        events = [DiscreteGaussianEvent(noise_variance=gaussian_variance_for_rho(rho=rho))]
+        rho = discrete_gaussian_budget(epsilon=epsilon, delta=delta).rho
+        events = [AdaptiveDiscreteGaussianEvent(noise_variance=gaussian_variance_for_rho(rho=rho))]
     return accountant.price(events, delta=delta, neighbours=NeighbouringRelation.ADD_REMOVE)

@@ -7,14 +7,14 @@ import pytest
 
 from releases import services
 from releases.engine.accounting.accountant import Price
-from releases.engine.accounting.calibration import zcdp_budget
-from releases.engine.accounting.events import DiscreteGaussianEvent, PureEvent
 from releases.engine.accounting.filters import Caps, Policy, Totals, admits, amounts
+from releases.engine.domain.privacy import privacy_budget
 from releases.ledger import refusals
 from releases.ledger.capacity import closed_by, room
 from releases.models import Budget
 from releases.planning import comparison
 from releases.planning.epsilon_meaning import belief_after
+from tests.engine.telling import categories, planned
 from tests.web.pages import link, visible_words, words
 from tests.web.steps import charge
 
@@ -29,8 +29,10 @@ def test_as_many_releases_are_charged_as_the_table_says_and_no_more(make_dataset
     budget = Budget.objects.get()
     (said,) = (getattr(each, kind) for each in room(budget.totals, budget.caps) if each.epsilon == epsilon)
     delta = Fraction(0) if kind == "laplace" else Fraction(comparison.first_delta(budget))
-    variance = 1 / (2 * zcdp_budget(epsilon=Fraction(epsilon), delta=delta).rho) if delta else None
-    event = DiscreteGaussianEvent(noise_variance=variance) if delta else PureEvent(epsilon=Fraction(epsilon))
+    plan = planned(
+        f"{kind}-queries", categories([2]), {"marginal": ["c0"]}, budget=privacy_budget(epsilon=epsilon, delta=delta)
+    )
+    (event,) = plan.events
     for _ in range(said):
         charge(dataset, event, alice, delta=delta)
     with pytest.raises(refusals.InsufficientBudget):
