@@ -75,7 +75,7 @@ def stored():
 def refuses(send, wrong, **kept):
     """Each wrong value is named, what was typed in these fields stays typed, and nothing is stored.
 
-    A field stands beside what is sent in it; beside None, it is looked at only where something wrong is typed there.
+    A field is beside what is sent in it; beside None, it is looked at only where something wrong is typed there.
     """
     before = stored()
     for typed, said in wrong:

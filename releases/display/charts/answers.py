@@ -133,7 +133,7 @@ def range_marks(
 def _points(
     drawn: Sequence[dict[str, Any]], *, across: dict[str, Any], tooltip: list[dict[str, Any]], is_named: bool
 ) -> dict[str, Any]:
-    """Each row as a point, between the ends of its interval; without its label where that stands above the chart."""
+    """Each row as a point, between the ends of its interval; without its label where the title has it."""
     label = {"field": "label", "type": "nominal", "sort": None, "title": None} | ({} if is_named else {"axis": None})
     return {
         "$schema": SCHEMA,

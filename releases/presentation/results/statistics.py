@@ -275,7 +275,7 @@ def _with_totals(
 
 
 def _with_even_decimals(answers: Iterable[ShownAnswer]) -> Iterator[ShownAnswer]:
-    """The same; in each part all numbers have as many decimals as the one that has most, so that they stand in line."""
+    """The same; in each part all numbers have as many decimals as the one that has most, so that they are in line."""
     answers, most = list(answers), dict[str, int]()
     for each in answers:
         for name in _NUMBERS:

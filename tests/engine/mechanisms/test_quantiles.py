@@ -386,10 +386,10 @@ def test_a_run_draws_what_was_planned(neighbours, unit, groups):
     (window,) = plan.windows
     run = record(lambda rng: plan.run(table(plan, [(9, 0), (200, 1)] * 9), rng=rng), seed=b"planned")
     drawn = [(draw.sampler, dict(draw.parameters)) for draw in run.draws]
-    choices = [told for sampler, told in drawn if sampler == "exponential_mechanism"]
-    (noise,) = [told for sampler, told in drawn if sampler == "discrete_laplace"]
-    assert [told["epsilon"] for told in choices] == groups * [plan.between.epsilon, window.far, window.far]
-    assert {told["sensitivity"] for told in choices} == {window.sensitivity}
+    choices = [given for sampler, given in drawn if sampler == "exponential_mechanism"]
+    (noise,) = [given for sampler, given in drawn if sampler == "discrete_laplace"]
+    assert [given["epsilon"] for given in choices] == groups * [plan.between.epsilon, window.far, window.far]
+    assert {given["sensitivity"] for given in choices} == {window.sensitivity}
     assert noise == {"scale": plan.noise.scale, "size": 19 * groups}
 
 
@@ -408,10 +408,10 @@ def test_edges_are_closer_together_towards_the_value_drawn_for_the_quantile(quan
 
 @both
 def test_a_plan_stored_before_there_were_steps_keeps_its_price_its_noise_and_its_cells(neighbours):
-    told = planned(NAME, WIDE, QUARTILES, neighbours, epsilon=3, steps="squares").to_json()
-    assert told["options"].pop("steps") == "squares"
+    stored = planned(NAME, WIDE, QUARTILES, neighbours, epsilon=3, steps="squares").to_json()
+    assert stored["options"].pop("steps") == "squares"
     new = planned(NAME, WIDE, QUARTILES, neighbours, epsilon=3)
-    plans = (plan_from_json(told), 3 * 18, Fraction(1, 10)), (new, 3 * 14, Fraction(3, 20))
+    plans = (plan_from_json(stored), 3 * 18, Fraction(1, 10)), (new, 3 * 14, Fraction(3, 20))
     # Rows are closer together than edges, which so are all different.
     rows = [(x,) for x in range(-100_000, 10_000_000, 5_000)]
     for plan, edges, near in plans:

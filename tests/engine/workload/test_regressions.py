@@ -69,7 +69,7 @@ def run(plan, rows, seed=b"run", **how):
 
 
 def half_widths(result):
-    """Of coefficients; of odds, of their logarithms, which stand behind them."""
+    """Of coefficients; of odds, of their logarithms, which are behind them."""
     return np.diff(result.spans[0])[-4:, 0] / 2
 
 

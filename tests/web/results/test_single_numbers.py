@@ -15,7 +15,7 @@ COLUMNS = [
     {"name": "seen", "type": "date", "first": "2024-01-01", "last": "2024-03-31", "by": "month"},
 ]
 CONTENT = b"age,sex,seen\n" + b"40,male,2024-02-10\n" * 150 + b"20,male,2024-01-20\n" * 50
-#: Of each question where its axis begins and ends, and what stands below it.
+#: Of each question where its axis begins and ends, and what is below it.
 SHOWN = [
     ({"median": "age"}, "counted-quantile", [10, 70], "declared range of age, 10 to 70"),
     ({"quantile": {"column": "age", "at": "0.9"}}, "counted-quantile", [10, 70], "declared range of age, 10 to 70"),

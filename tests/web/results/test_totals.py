@@ -1,4 +1,4 @@
-"""Below a table stands what all its groups come to: on the page, and in the report."""
+"""What all groups of a table come to is below it: on the page, and in the report."""
 
 import random
 import re
