@@ -179,7 +179,7 @@ def test_an_entry_for_the_registry_says_what_was_spent(dataset, make_draft, carr
     else:
         rho = float(release.result["receipt"]["cost"]["concentrated"]["rho"])
         assert (variant, loss["privacy_parameters"]) == ("Zero-concentrated DP", {"rho": rho})
-        assert "Approximate DP: epsilon 0.999999999989, delta 0.000001." in loss["privacy_parameters_details"]
+        assert "Approximate DP: epsilon 0.999999999998, delta 0.000001." in loss["privacy_parameters_details"]
     assert loss["privacy_unit_details"].endswith("differ by one that is added or removed.")
 
 
