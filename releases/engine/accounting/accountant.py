@@ -158,12 +158,8 @@ def price(
     parts = [forms(event) for event in events]
     whole = _in_sequence(parts)
     approximate = _approximate(parts, delta=Fraction(delta))
-    if delta and all(isinstance(event, kinds.AdaptiveDiscreteGaussianEvent) for event in events):
-        epsilon = discrete_gaussian_epsilon(noise_variance=1 / (2 * whole.rho), delta=Fraction(delta))
-        approximate = min(filter(None, [approximate, (epsilon, Fraction(delta))]))
-    if delta and len(events) == 1 and isinstance(events[0], kinds.FineDiscreteGaussianEvent):
-        epsilon = fine_gaussian_epsilon(noise_variance=events[0].noise_variance, delta=Fraction(delta))
-        approximate = min(filter(None, [approximate, (epsilon, Fraction(delta))]))
+    if delta and (exact := _exact_epsilon(events, whole, delta=Fraction(delta))) is not None:
+        approximate = min(filter(None, [approximate, (exact, Fraction(delta))]))
     return Price(
         pure_epsilon=None if whole.pure_epsilon is None else _epsilon_units(whole.pure_epsilon),
         epsilon=None if approximate is None else _epsilon_units(approximate[0]),
@@ -390,6 +386,16 @@ def _approximate(parts: Sequence[Forms], *, delta: Fraction) -> tuple[Fraction, 
         for added, rho in _splits(parts, delta=spare):
             proved.append((added + epsilon_of_rho(rho=rho, delta=spare), delta))
     return min(proved, default=None)
+
+
+def _exact_epsilon(events: Sequence[Event], whole: Forms, *, delta: Fraction) -> Fraction | None:
+    """What is proved of the law of the noise itself, where all of it is discrete Gaussian and of one kind."""
+    if all(isinstance(event, kinds.AdaptiveDiscreteGaussianEvent) for event in events):
+        return discrete_gaussian_epsilon(noise_variance=1 / (2 * whole.rho), delta=delta)
+    first, *others = events
+    if not others and isinstance(first, kinds.FineDiscreteGaussianEvent):
+        return fine_gaussian_epsilon(noise_variance=first.noise_variance, delta=delta)
+    return None
 
 
 def _splits(parts: Sequence[Forms], *, delta: Fraction) -> list[tuple[Fraction, Fraction]]:

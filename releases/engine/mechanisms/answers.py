@@ -167,8 +167,12 @@ def described(
     return float(round(total)), distribution(parts, weights)
 
 
-def noise_parameters(noise: Noise, weights: Sequence[int]) -> dict[str, str]:
-    """The noise of each weight, where these differ. Sensitivities are of the answers times their weights."""
+def noise_parameters(noise: Noise, weights: Sequence[int], *, of_weight: str = "at importance") -> dict[str, str]:
+    """The noise of each weight, where these differ. Sensitivities are of the answers times their weights.
+
+    Args:
+        of_weight: what a weight is, before its number.
+    """
     different = sorted(set(weights))
     if len(different) == 1:
         return noise.parameters
@@ -180,7 +184,7 @@ def noise_parameters(noise: Noise, weights: Sequence[int]) -> dict[str, str]:
         if len(set(values.values())) == 1:
             parameters[f"weighted {name}" if "sensitivity" in name else name] = value
         else:
-            parameters[name] = "; ".join(f"{each} at importance {weight:,}" for weight, each in values.items())
+            parameters[name] = "; ".join(f"{each} {of_weight} {weight:,}" for weight, each in values.items())
     return parameters
 
 

@@ -7,7 +7,7 @@ the parts of a budget cost the budget, rounded down, and nothing here depends on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor, isqrt
@@ -27,7 +27,7 @@ from releases.engine.accounting.events import (
     WeightedDiscreteGaussianEvent,
     WeightedDiscreteLaplaceEvent,
 )
-from releases.engine.domain.privacy import PrivacyBudget, PureDP, decimal_text
+from releases.engine.domain.privacy import ZCDP, PrivacyBudget, PureDP, decimal_text
 from releases.engine.mechanisms.additive_noise import GaussianNoise, LaplaceNoise, Noise, NoiseLaw
 from releases.engine.mechanisms.base import Option
 from releases.engine.workload.queries import Sensitivity
@@ -72,17 +72,18 @@ class Allowance:
     @staticmethod
     def of_whole_noise(budget: PrivacyBudget, accounting: object) -> Allowance:
         """The same, where all of it is spent on noise on whole numbers: with a delta, as `ACCOUNTING` says."""
-        if isinstance(budget, PureDP) or accounting != EXACT:
-            return Allowance.of(budget)
-        rho = discrete_gaussian_budget(epsilon=budget.epsilon, delta=budget.delta).rho
-        return Allowance(amount=rho, is_pure=False, is_one_event=True)
+        return Allowance._of_one_event(budget, accounting, discrete_gaussian_budget)
 
     @staticmethod
     def of_fine_noise(budget: PrivacyBudget, accounting: object) -> Allowance:
         """The same, of noise on a fine grid, of which a linear map may be all that is released (`fine_event`)."""
+        return Allowance._of_one_event(budget, accounting, fine_gaussian_budget)
+
+    @staticmethod
+    def _of_one_event(budget: PrivacyBudget, accounting: object, allowed: Callable[..., ZCDP]) -> Allowance:
         if isinstance(budget, PureDP) or accounting != EXACT:
             return Allowance.of(budget)
-        rho = fine_gaussian_budget(epsilon=budget.epsilon, delta=budget.delta).rho
+        rho = allowed(epsilon=budget.epsilon, delta=budget.delta).rho
         return Allowance(amount=rho, is_pure=False, is_one_event=True)
 
     @property

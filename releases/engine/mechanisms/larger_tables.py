@@ -182,7 +182,7 @@ def _plan_of(request: PlanRequest, tables: Workload) -> LargerTablesPlan:
         groups=groups,
         events=(noise.weighted_event if tables.is_weighted else noise.event,),
         parameters={
-            **noise_parameters(noise, tables.weights),
+            **noise_parameters(noise, tables.weights, of_weight="on tables of weight"),
             "tables with noise": f"{len(tables.families):,}, of {tables.size:,} cells together",
             **({"rows counted": COUNTED_BY_OWN} if workload.universe.own_rows else {}),
             **({"synthetic rows": "fitted to these tables; no bound is proved for them"} if parts else {}),

@@ -100,9 +100,9 @@ _FOUND: Mapping[tuple[str, str, str, int, float], tuple[tuple[int, int], ...]] =
     ("gaussian-histogram", "Adult", "1", 120, 70.4): ((15, 477), (2, 482), (26, 480), (6, 481)),
     ("gaussian-histogram", "Health survey", "1", 100, 15.2): ((14, 475), (2, 485), (24, 479), (6, 473)),
     ("gaussian-histogram", "Community survey", "1", 144, 32.8): ((15, 478), (2, 483), (37, 460), (8, 484)),
-    ("marginal-fit", "Adult", "1", 120, 260.7): ((15, 475), (2, 482), (26, 477), (6, 482)),
-    ("marginal-fit", "Health survey", "1", 100, 56.4): ((14, 479), (2, 480), (24, 471), (6, 478)),
-    ("marginal-fit", "Community survey", "1", 144, 121.2): ((15, 475), (2, 486), (37, 478), (8, 483)),
+    ("marginal-fit", "Adult", "1", 120, 260.7): ((15, 475), (2, 482), (26, 477), (6, 481)),
+    ("marginal-fit", "Health survey", "1", 100, 56.4): ((14, 478), (2, 482), (24, 471), (6, 478)),
+    ("marginal-fit", "Community survey", "1", 144, 121.2): ((15, 476), (2, 486), (37, 478), (8, 483)),
 }
 MEASURED = tuple(
     FoundValidity(

@@ -24,7 +24,7 @@ from releases.publication.associations import Association
 from releases.publication.headline import unit_of, with_units
 from releases.publication.ranges import range_chart
 from releases.publication.region_maps import RegionMap, map_of, read_maps
-from releases.publication.shares import Whole
+from releases.publication.shares import MOST_CELLS, Whole
 from releases.publication.totals import TOGETHER, of_groups
 from releases.questions.base import AnswerShape, statistic_kind
 from releases.questions.headline import number_text, value_text
@@ -267,7 +267,9 @@ def _with_totals(
         cells = part.cells(inquiry.universe)
         shown = answers[first : first + cells]
         yield from shown
-        total = of_groups(inquiry, part, table.slice(first, cells).to_pylist(), receipt) if shown else None
+        # As many as a report adds up.
+        every = table.slice(first, cells).to_pylist() if shown and cells <= MOST_CELLS else []
+        total = of_groups(inquiry, part, every, receipt)
         if total is not None:
             numbers = {name: value_text(total[name]) for name in _NUMBERS}
             yield ShownAnswer(label=TOGETHER, part=shown[0].part, own=TOGETHER if shown[0].part else "", **numbers)
