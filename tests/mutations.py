@@ -215,6 +215,10 @@ what-is-measured-weighed-alike in releases/engine/mechanisms/mixed_squares.py
   -precisions = 1 / self.variances_of_draws[is_joined]
   +precisions = np.ones(int(is_joined.sum()))
   tests/engine/mechanisms/test_least_squares.py::test_the_answers_are_the_best_linear_estimate_from_what_was_measured
+far-surer-answers-weighed-as-they-are in releases/engine/mechanisms/mixed_squares.py
+  -return tuple(max(each, least) for each in variances)
+  +return tuple(max(each, 0 * least) for each in variances)
+  tests/engine/mechanisms/test_least_squares.py::test_an_answer_that_is_far_surer_than_others_shifts_none_and_has_a_bound
 a-level-off-by-one-bin in releases/engine/domain/levels.py
   -self._places.get(text, self._outside)
   +(self._places.get(text, self._outside) + 1) % len(self._places)
