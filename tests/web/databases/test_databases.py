@@ -13,13 +13,14 @@ from releases import checks, services
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.errors import InvalidInput
-from releases.models import Dataset, Ending, EntryKind, LedgerEntry, ReleaseState, Session
+from releases.models import Dataset, Ending, EntryKind, LedgerEntry, ReleaseState, RequestState, Session
+from releases.planning import column_checks
 from releases.services.connections import Unavailable
 from releases.services.release_inputs import Refusal
 from tests.web.conftest import COLUMNS
 from tests.web.databases.conftest import OTHERWISE, PASSWORD, PATIENTS, counted
 from tests.web.pages import words
-from tests.web.steps import ask_for, protect
+from tests.web.steps import ask_for, protect, rule, submit
 
 pytestmark = pytest.mark.postgres
 
@@ -49,10 +50,10 @@ def release_of(queue):
 def is_given_back(until_it_ends):
     """Whether the charge of a release that fails is given back, and its end is laid to the table."""
 
-    def ended(release):
+    def ended(release, *, number=1):
         until_it_ends(release)
         failed = (release.status, release.ended_because) == (ReleaseState.FAILED, Ending.AWAY)
-        return failed and entries(EntryKind.RETURN) == 1
+        return failed and entries(EntryKind.RETURN) == number
 
     return ended
 
@@ -160,24 +161,114 @@ def test_a_plan_for_a_public_number_of_rows_reads_no_table_in_a_database(declare
     assert entries(EntryKind.RETURN) == 1
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ("ALTER TABLE ward.patients DROP COLUMN sex", "has no column sex any more"),
-        ("ALTER TABLE ward.patients ALTER COLUMN age TYPE text", "has another type now: text and not integer"),
-        ("REVOKE SELECT ON ward.patients FROM reader", "lists no table ward.patients any more"),
-    ],
-)
-def test_a_table_that_is_listed_otherwise_is_refused_before_the_charge_and_given_back_after_it(
-    clinic, declared, release_of, queue, is_given_back, change, says
-):
+#: What is done to a table or its server, and what is said then of a release that has read nothing.
+CHANGES = {
+    "gone": ("ALTER TABLE ward.patients DROP COLUMN sex", "has no column sex any more"),
+    "renamed": ("ALTER TABLE ward.patients RENAME COLUMN age TO years", "has no column age any more"),
+    "of another type": (
+        "ALTER TABLE ward.patients ALTER COLUMN age TYPE text",
+        "another type now: text and not integer",
+    ),
+    "called otherwise": ("ALTER TABLE ward.patients RENAME TO people", "lists no table ward.patients any more"),
+    "not readable": ("REVOKE SELECT ON ward.patients FROM reader", "lists no table ward.patients any more"),
+    "away": ("ALTER ROLE reader NOLOGIN", "does not answer, or does not let this site sign in"),
+}
+#: By a formula, and by a lookup table.
+MADE = [
+    {"name": "decade", "type": "integer", "edges": [0, 3, 9], "formula": "floor(age / 10)"},
+    {"name": "known", "type": "categorical", "categories": ["w", "m"], "formula": 'recode(sex, {"female": "w"}, "m")'},
+]
+#: Of which no release here is.
+DECLARED_LATER = [{"name": "note", "type": "categorical", "categories": ["well", "ill"]}]
+
+
+@pytest.fixture
+def each_kind(declared, make_draft, alice, settings):
+    """A dataset whose columns a release of each kind reads, and what makes a draft of each."""
+    settings.MAX_ATTEMPTS = 2
     dataset = declared()
-    queued = queue(dataset)
+    services.datasets.declare_universe(dataset=dataset, columns=[*COLUMNS, *MADE], by=alice)
+
+    def checking():
+        plan = column_checks.planned_check(dataset.schema, dataset.budget, rows=len(PATIENTS))
+        return services.column_checks.draft_check(dataset=dataset, plan=plan, by=alice)
+
+    def asking():
+        given = {"title": "Ask away", "epsilon": "1", "options": {"population": 200}, "way": "pmw-online"}
+        return services.sessions.draft_session(dataset=dataset, by=alice, **given)
+
+    return dataset, {
+        "tables": lambda: make_draft(dataset, {"marginal": ["age", "sex"]}, epsilon="1"),
+        "made columns": lambda: make_draft(dataset, {"marginal": ["decade", "known"]}, epsilon="1"),
+        "a check": checking,
+        "a session": asking,
+    }
+
+
+@pytest.mark.parametrize(("change", "says"), CHANGES.values(), ids=CHANGES)
+def test_whatever_a_release_is_it_is_refused_before_its_charge_and_its_charge_is_given_back_after_it(
+    clinic, each_kind, alice, is_given_back, change, says
+):
+    """Also where the column is declared no longer since the release was planned."""
+    dataset, draft_of = each_kind
+    queued, drafts = ({kind: make() for kind, make in draft_of.items()} for _ in range(2))
+    for release in queued.values():
+        submit(release, alice)
     clinic.run(change)
-    with pytest.raises(Refusal, match=f"{says}.*Nothing was charged"):
-        release_of(dataset)
+    for kind, release in drafts.items():
+        with pytest.raises(Refusal, match=f"{says}.*Nothing was charged"):
+            pytest.fail(f"{kind}: {submit(release, alice)}")
+    assert entries(EntryKind.CHARGE) == len(queued)
+    services.datasets.declare_universe(dataset=dataset, columns=DECLARED_LATER, by=alice)
+    for place, (kind, release) in enumerate(queued.items(), start=1):
+        assert is_given_back(release, number=place), kind
+
+
+@pytest.mark.parametrize("place", range(len(CHANGES)), ids=CHANGES)
+def test_once_rows_may_have_been_read_every_cause_has_one_reason_and_the_charge_stays(
+    clinic, each_kind, alice, monkeypatch, until_it_ends, place
+):
+    _, draft_of = each_kind
+    change, _ = list(CHANGES.values())[place]
+    release, opening = list(draft_of.values())[place % len(draft_of)](), services.attempts.about_to_open
+    submit(release, alice)
+
+    def opened(*given):
+        opening(*given)
+        clinic.run(change)
+
+    monkeypatch.setattr("releases.services.attempts.about_to_open", opened)
+    if change == CHANGES["of another type"][0]:
+        # Every text of these is read as the number that it was.
+        assert services.execution.execute_release(release_id=release.pk)
+        return
+    until_it_ends(release)
+    assert (release.status, release.ended_because) == (ReleaseState.FAILED, "")
+    assert release.meaning == ReleaseState.FAILED.meaning
+    assert (entries(EntryKind.CHARGE), entries(EntryKind.RETURN)) == (1, 0)
+
+
+def test_a_table_that_is_listed_otherwise_is_refused_before_a_reviewer_s_approval_charges(
+    clinic, declared, make_draft, alice, sofia, as_
+):
+    """Also where the column is declared no longer since."""
+    dataset = declared()
+    release = make_draft(dataset, {"marginal": ["sex"]}, epsilon="45")
+    rule(review_above="1")
+    assert submit(release, alice) is None
+    asked = release.reviews.get()
+    services.datasets.declare_universe(dataset=dataset, columns=DECLARED_LATER, by=alice)
+    clinic.run("ALTER TABLE ward.patients RENAME COLUMN sex TO gender")
+    with pytest.raises(Refusal, match=r"has no column sex any more\. Nothing was charged"):
+        services.reviews.approve_release(request=asked, by=sofia)
+    given = {"decision": "approve", "epsilon": "", "note": ""}
+    page = as_(sofia).post(reverse("release_request", args=[asked.pk]), given)
+    assert "has no column sex any more. Nothing was charged" in words(page)
+    asked.refresh_from_db()
+    assert (asked.state, entries(EntryKind.CHARGE)) == (RequestState.WAITING, 0)
+    clinic.run("ALTER TABLE ward.patients RENAME COLUMN gender TO sex")
+    services.reviews.approve_release(request=asked, by=sofia, send=False)
     assert entries(EntryKind.CHARGE) == 1
-    assert is_given_back(queued)
 
 
 def test_a_database_that_is_away_costs_nothing(as_, alice, declared, release_of, queue, is_given_back, settings):

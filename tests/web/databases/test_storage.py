@@ -306,7 +306,7 @@ def test_storage_that_is_away_or_denies_costs_nothing_before_it_is_read_and_has_
 def test_storage_that_goes_away_after_it_has_named_the_columns_costs_nothing(
     queued, bucket, until_it_ends, monkeypatch
 ):
-    location = services.connections.opened(queued.dataset)
+    location = services.connections.opened(queued.dataset, queued.dataset.schema)
     monkeypatch.setattr(services.connections, "opened", lambda *_, **named: location)
     bucket.denies = DENIED
     assert until_it_ends(queued).ended_because == Ending.AWAY
