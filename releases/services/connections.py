@@ -43,6 +43,7 @@ from releases.publication.build_info import SOFTWARE
 from releases.services import reading
 from releases.services.datasets import read_title
 from releases.storage.addresses import (
+    Signed,
     fault_of,
     fault_of_name,
     fault_of_registered,
@@ -123,7 +124,7 @@ class Connection:
         """Where the counts read one of its tables, with the password."""
         if kind_of(self.address) is FOLDER:
             return f"{self.address.removeprefix('file://')}/{table}"
-        return f"{self._checked_url}#{table}"
+        return Signed(f"{self._checked_url}#{table}")
 
     @property
     def reads_only(self) -> bool:
@@ -167,7 +168,7 @@ class Connection:
         if self.registered is not None and isinstance(kind, Database):
             for parameter in kind.guard:
                 where += f"{'&' if '?' in where else '?'}{parameter}"
-        return f"{scheme}://{role}@{where}"
+        return Signed(f"{scheme}://{role}@{where}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
