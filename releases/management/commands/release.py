@@ -173,9 +173,10 @@ class Command(BaseCommand):
         facts = FileFacts.from_json({name: options[name] for name in FACTS if options[name] is not None})
         table = str(options["table"])
         is_file = Path(table).is_file()
-        if not is_file and "#" not in table:
+        if not is_file and not table.partition("#")[2]:
             # What was typed could hold a password, and what a command says is kept by whatever runs it.
-            said = "is an address without #TABLE behind it" if "://" in table else "is not a file"
+            is_place = "://" in table or table.endswith("#")
+            said = "names no table; write #TABLE behind it" if is_place else "is not a file"
             raise CommandError(f"--table: {without_secrets(table)} {said}.")
         ensure_database()
         connection = None if is_file else connection_of(table)

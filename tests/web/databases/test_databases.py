@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.core.management import CommandError
 from django.db import connection as site
 from django.urls import reverse
 
@@ -13,7 +14,7 @@ from releases import checks, services
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.errors import InvalidInput
-from releases.models import Dataset, Ending, EntryKind, LedgerEntry, ReleaseState, RequestState, Session
+from releases.models import Dataset, Ending, EntryKind, LedgerEntry, Release, ReleaseState, RequestState, Session
 from releases.planning import column_checks
 from releases.services.connections import Unavailable
 from releases.services.release_inputs import Refusal
@@ -402,3 +403,58 @@ def test_the_command_line_releases_from_a_table_by_its_database_s_name_or_addres
     assert command(f"{clinic.address}#ward.patients") == counts
     # One table, and one budget for both.
     assert Dataset.objects.get().budget.entries.filter(kind=EntryKind.CHARGE).count() == 2
+
+
+def test_the_command_line_refuses_in_the_words_of_the_page(clinic, command, refused_alike):
+    for change, undone, says in (
+        (*RIGHTS[0], "The role by which this site signs in to clinic is a superuser"),
+        (*RIGHTS[3], "The role by which this site signs in to clinic may write to tables"),
+        ("ALTER ROLE reader NOLOGIN", "ALTER ROLE reader LOGIN", "clinic does not answer, or does not let this site"),
+    ):
+        clinic.run(change)
+        assert says in refused_alike("clinic", "ward.patients")
+        clinic.run(undone)
+    clinic.run(*OTHERWISE)
+    assert "clinic counts texts, numbers, dates or persons otherwise" in refused_alike("clinic", "ward.patients")
+    clinic.run("DROP FUNCTION ward.chr")
+    for table in ("ward.secrets", "ward.odd.name", "pg_catalog.pg_authid"):
+        with pytest.raises(CommandError, match="must be one of the tables that clinic lists"):
+            command(f"clinic#{table}")
+    # A column that is not there, and a number of rows that would be public, as the pages and the API refuse them.
+    with pytest.raises(CommandError, match="is not a column of the table"):
+        command("clinic#ward.stays")
+    with pytest.raises(CommandError, match=r"add_remove for ward\.patients, a table in a database"):
+        command("clinic#ward.patients", neighbours="replace")
+    assert entries(EntryKind.CHARGE) == 0
+
+
+def test_the_command_line_refuses_a_table_that_changed_before_it_is_charged(clinic, command, monkeypatch):
+    """The columns were declared a moment ago."""
+    submit_release = services.releases.submit_release
+
+    def changed(**given):
+        clinic.run("ALTER TABLE ward.patients DROP COLUMN sex")
+        return submit_release(**given)
+
+    monkeypatch.setattr("releases.services.releases.submit_release", changed)
+    with pytest.raises(CommandError, match=r"has no column sex any more\. Nothing was charged"):
+        command("clinic#ward.patients")
+    assert (entries(EntryKind.CHARGE), Release.objects.count()) == (0, 0)
+
+
+def test_the_command_line_names_a_connection_that_is_not_used_and_no_secret_that_was_typed(clinic, command, settings):
+    role, _, where = clinic.address.partition("@")
+    for typed, says in (
+        (f"{role}:hush@{where}#ward.patients", "no such connection"),
+        (f"{role}:hush@{where}", "names no table; write #TABLE behind it"),
+        ("clinic#", "names no table; write #TABLE behind it"),
+        ("clinic", "clinic is not a file"),
+        ("nowhere#ward.patients", "no such connection"),
+    ):
+        with pytest.raises(CommandError, match=says) as refused:
+            command(typed)
+        assert "hush" not in str(refused.value)
+    settings.CONNECTIONS = {"clinic": f"{role}:hush@{where}"}
+    with pytest.raises(CommandError, match=r"clinic is not used\. It must have no password") as refused:
+        command("clinic#ward.patients")
+    assert "hush" not in str(refused.value)

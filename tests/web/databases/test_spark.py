@@ -6,6 +6,7 @@ from contextlib import closing
 from functools import cache
 
 import pytest
+from django.core.management import CommandError
 from django.urls import reverse
 from sqlglot import exp
 
@@ -263,6 +264,23 @@ def test_the_command_line_releases_from_a_table_of_spark(lake, spark_clinic, com
     assert command(f"{spark_clinic.address}#{spark_clinic.patients}") == counts
     assert command(f"{spark_clinic.address.replace('sc:', 'spark:')}#{spark_clinic.patients}") == counts
     assert Dataset.objects.get().budget.entries.filter(kind=EntryKind.CHARGE).count() == 2
+
+
+def test_the_command_line_refuses_in_the_words_of_the_page(lake, spark_clinic, command, refused_alike, monkeypatch):
+    with pytest.raises(CommandError, match="must be one of the tables that lake lists"):
+        command(f"{spark_clinic.address}#ward.secrets")
+    RegisteredConnection.objects.update(reads_only=False)
+    assert "lake cannot be asked what this site may do there" in refused_alike("lake", spark_clinic.patients)
+    RegisteredConnection.objects.update(reads_only=True, server_version="")
+
+    def otherwise(server, counted):
+        raise UnreadableTable("counts otherwise", field="server")
+
+    monkeypatch.setattr(query, "refuse_unless_right", otherwise)
+    assert "lake counts otherwise" in refused_alike("lake", spark_clinic.patients)
+    monkeypatch.setattr(spark, "_RETRIES", 0)
+    RegisteredConnection.objects.update(address="sc://127.0.0.1:1")
+    assert "lake does not answer, or does not let this site sign in" in refused_alike("lake", spark_clinic.patients)
 
 
 @pytest.mark.parametrize(

@@ -363,6 +363,16 @@ def test_the_command_line_releases_from_storage_by_name_or_address(bucket, comma
         command(f"{bucket.address.replace('ward', 'yard')}#stays.parquet")
 
 
+def test_the_command_line_refuses_in_the_words_of_the_page(bucket, command, refused_alike, settings):
+    with pytest.raises(CommandError, match="must be one of the tables that store lists"):
+        command("store#notes.txt")
+    settings.CONNECTIONS_READ_ONLY = []
+    assert "store cannot be asked what this site may do there" in refused_alike("store", "stays.parquet")
+    settings.CONNECTIONS_READ_ONLY = ["store"]
+    bucket.denies = DENIED
+    assert "store does not answer, or does not let this site sign in" in refused_alike("store", "stays.parquet")
+
+
 HTTPS = "s3://key@clinic/ward?endpoint=https://store.example.org"
 
 
