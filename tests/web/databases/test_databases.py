@@ -1,5 +1,6 @@
 """Tables in databases: chosen from a list, counted where they are, with one budget for all that they will ever hold."""
 
+import re
 import uuid
 from dataclasses import replace
 from pathlib import Path
@@ -18,9 +19,9 @@ from releases.models import Dataset, Ending, EntryKind, LedgerEntry, Release, Re
 from releases.planning import column_checks
 from releases.services.connections import Unavailable
 from releases.services.release_inputs import Refusal
-from tests.web.conftest import COLUMNS
+from tests.web.conftest import COLUMNS, FOR_ROWS
 from tests.web.databases.conftest import OTHERWISE, PASSWORD, PATIENTS, counted
-from tests.web.pages import words
+from tests.web.pages import body, words
 from tests.web.steps import ask_for, protect, rule, submit
 
 pytestmark = pytest.mark.postgres
@@ -98,6 +99,58 @@ def test_one_budget_spans_what_the_table_holds_at_different_times(clinic, declar
     assert [males(each) for each in (before, after)] == [MALES, MALES + 7]
     spent = LedgerEntry.objects.filter(budget=dataset.budget, kind=EntryKind.CHARGE)
     assert sorted(spent.values_list("release", flat=True)) == sorted([before.pk, after.pk])
+
+
+def test_nothing_that_is_shown_kept_or_sent_tells_how_many_rows_a_growing_table_has_or_had(
+    as_, alice, sofia, clinic, declared, make_queued, caplog, mailoutbox
+):
+    """What is published has noise of a hundred thousand rows, and hits one of these numbers once in 10,000 times."""
+    males, females, more = 40_009, 64_720, 15_551
+    fill = "INSERT INTO ward.patients SELECT 'x', 30, '{}', '' FROM generate_series(1, {})"
+    clinic.run("TRUNCATE ward.patients", fill.format("male", males), fill.format("female", females))
+    dataset, releases = declared(), []
+    for step in ("at first", "grown"):
+        if step == "grown":
+            clinic.run(fill.format("male", more), "ANALYZE ward.patients", "VACUUM FULL ward.patients")
+        release = make_queued(dataset, {"marginal": ["sex"]}, epsilon="0.00001", options=FOR_ROWS)
+        assert services.execution.execute_release(release_id=release.pk), step
+        release.refresh_from_db()
+        releases.append(release)
+    budget = dataset.budget.pk
+    pages = [
+        *(reverse(page, args=[dataset.pk]) for page in ("dataset_detail", "columns", "protection", "budget")),
+        *(reverse(page, args=[each.pk]) for page in ("release_detail", "receipt") for each in releases),
+        *(f"/api/releases/{each.pk}" for each in releases),
+        *(
+            f"/api/datasets/{dataset.pk}",
+            reverse("budget_detail", args=[budget]),
+            "/datasets/",
+            "/releases/",
+            "/notices/",
+        ),
+        *("/review/", "/review/budgets/", "/review/ledger.csv", reverse("connections"), "/"),
+        reverse("compare_releases", args=[releases[0].pk]) + f"?other={releases[1].pk}",
+    ]
+    shown = {f"{page} as {who}": body(as_(who).get(page)) for page in pages for who in (alice, sofia)}
+    for path in Path(settings.RELEASES_DIR).rglob("*"):
+        if path.suffix in (".csv", ".json", ".md", ".html", ".txt"):
+            shown[str(path)] = path.read_text()
+    with site.cursor() as cursor:
+        for table in site.introspection.table_names(cursor):
+            cursor.execute(f'SELECT * FROM "{table}"')
+            shown[table] = repr(cursor.fetchall())
+    shown["log"], shown["mail"] = caplog.text, "".join(each.body for each in mailoutbox)
+    assert len(shown) > 60
+    # What is published is found in this way, whatever sign is before it.
+    for release in releases:
+        (published, *_) = counted(release).values()
+        assert re.search(
+            rf"(?<![\d,]){abs(published):,}(?![\d,])",
+            shown[f"{reverse('release_detail', args=[release.pk])} as {alice}"],
+        )
+    for number in (males, females, males + more, males + females, males + females + more, more):
+        written = re.compile(rf"(?<![\w.-]){number}(?![\w-])|(?<![\d,]){number:,}(?![\d,])")
+        assert not [place for place, text in shown.items() if written.search(text)], number
 
 
 def test_a_live_session_counts_the_rows_that_are_there_at_each_question_and_charges_once(
