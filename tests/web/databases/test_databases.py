@@ -207,7 +207,9 @@ def test_a_number_of_rows_that_comes_and_goes_is_never_public(register, make_dat
 
 
 def test_the_page_that_declares_the_id_of_a_person_says_which_texts_are_one_person(as_, alice, register, make_dataset):
-    for dataset in (register(), make_dataset(epsilon="")):
+    in_database = register()
+    services.datasets.declare_universe(dataset=in_database, columns=COLUMNS, by=alice)
+    for dataset in (in_database, make_dataset(epsilon="")):
         page = words(as_(alice).get(reverse("protection", args=[dataset.pk])))
         assert "1 and 1.0, A and a, or é as one character and as e with an accent, are two people" in page
         assert "a no-break space does" in page
