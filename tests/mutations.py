@@ -644,6 +644,22 @@ a-server-is-charged-for-without-its-self-test in releases/worker/jobs.py
   -    if not is_checked:
   -        _check_server(location.partition("#")[0])
   tests/web/databases/test_databases.py::test_a_database_that_counts_otherwise_is_refused_before_anything_is_charged
+a-charge-asks-no-catalogue in releases/services/connections.py
+  -    if dataset.is_in_database:
+  -        opened(dataset, schema)
+  tests/web/databases/test_databases.py::test_a_table_that_is_listed_otherwise_is_refused_before_a_reviewer_s_approval_charges
+only-columns-that-are-declared-now-are-looked-for in releases/services/connections.py
+  -*dataset.columns_read, *sorted(schema.names_read)
+  +*dataset.columns_read
+  tests/web/databases/test_databases.py::test_whatever_a_release_is_it_is_refused_before_its_charge_and_its_charge_is_given_back_after_it
+an-address-is-shown-with-its-password in releases/storage/addresses.py
+  -return repr(without_secrets(self))
+  +return super().__repr__()
+  tests/web/databases/test_connections_page.py::test_a_page_about_an_error_shows_no_password
+a-password-of-another-program-is-sent in releases/engine/tables/servers/postgresql.py
+  -psycopg.connect(url, connect_timeout=SECONDS, options=options, passfile=_NO_FILE)
+  +psycopg.connect(url, connect_timeout=SECONDS, options=options)
+  tests/web/databases/test_connections_page.py::test_a_password_of_another_program_is_given_to_no_server
 a-server-is-charged-for-because-it-was-right-once in releases/services/connections.py
   -_columns_of(connection, dataset.table, is_checked=False)
   +_columns_of(connection, dataset.table, is_checked=True)
