@@ -468,6 +468,10 @@ plain-noise-charged-at-half in releases/engine/mechanisms/additive_noise.py
   +kind = AdaptiveDiscreteGaussianEvent if self.is_one_event else DiscreteGaussianEvent
   +        return kind(noise_variance=1 / self.rho)
   tests/engine/accounting/test_fine_gaussian.py::test_a_run_draws_the_noise_that_is_charged_which_is_all_of_the_budget
+sums-charged-at-half in releases/engine/mechanisms/sums.py
+  -return kind(noise_variance=1 / (2 * self.rho))
+  +return kind(noise_variance=1 / self.rho)
+  tests/engine/accounting/test_fine_gaussian.py::test_a_run_draws_the_noise_that_is_charged_which_is_all_of_the_budget
 a-price-that-nobody-agreed-to in releases/services/session_questions.py
   -if within is not None and not agreed:
   +if within is None and not agreed:
