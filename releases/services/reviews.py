@@ -44,8 +44,9 @@ def approve_release(
     is_whole = exact(granted, field="epsilon") == exact(request.epsilon, field="epsilon")
     charged = None
     if is_whole and request.state == RequestState.WAITING:
-        plan = plan_from_json(request.release.plan or {})
-        charged = plan, seen_unchanged(request.release, plan)
+        release = Release.objects.get(pk=request.release_id)
+        plan = plan_from_json(release.plan or {})
+        charged = plan, seen_unchanged(release, plan)
     return _approve(request, granted, charged, by=by, note=note, send=send)
 
 
