@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.tables import BenchRow, BenchTable
-from releases.engine.accounting.calibration import zcdp_budget
+from releases.engine.accounting.calibration import discrete_gaussian_budget
 from releases.engine.domain.privacy import ApproxDP, PrivacyBudget, PureDP
 from releases.engine.domain.schema import Schema
 from releases.engine.mechanisms.base import Plan, mechanism
@@ -253,7 +253,7 @@ def _sum_and_count(
         noises = [discrete_laplace(scale=2 * most / _EPSILON, size=groups, rng=rng) for most in (moved, 1)]
     else:
         budget = _BUDGETS[name]
-        rho = zcdp_budget(epsilon=budget.epsilon, delta=budget.delta).rho / 2
+        rho = discrete_gaussian_budget(epsilon=budget.epsilon, delta=budget.delta).rho / 2
         noises = [discrete_gaussian(variance=most**2 / (2 * rho), size=groups, rng=rng) for most in (moved, 1)]
     halves = 2 * asked.sums - int(2 * middle) * asked.sizes + noises[0]
     return _over(halves / 2, asked.sizes + noises[1])

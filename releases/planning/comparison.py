@@ -277,18 +277,18 @@ def run_seconds(plan: Plan) -> float:
     return plan.work.seconds + seconds + counting.tables * _SECONDS_A_TABLE + _SECONDS_AROUND
 
 
-def cost_text(price: accountant.Price, *, places: int = 6) -> str:
-    """What a release spends in its strictest form, rounded up to so many decimals of epsilon."""
+def cost_text(price: accountant.Price) -> str:
+    """What a release spends in its strictest form, rounded up to six decimals of epsilon."""
     if price.pure_epsilon is not None:
-        return f"epsilon {_epsilon_up(price.pure_epsilon, places)}"
+        return f"epsilon {_epsilon_up(price.pure_epsilon)}"
     if price.epsilon is not None:
         delta = decimal_text(Fraction(price.delta, 10**accountant.DELTA_PLACES), places=accountant.DELTA_PLACES)
-        return f"epsilon {_epsilon_up(price.epsilon, places)}, delta {delta}"
+        return f"epsilon {_epsilon_up(price.epsilon)}, delta {delta}"
     return price.in_words()
 
 
-def _epsilon_up(units: int, places: int) -> str:
-    return decimal_text(Fraction(units, 10**accountant.EPSILON_PLACES), places=places)
+def _epsilon_up(units: int) -> str:
+    return decimal_text(Fraction(units, 10**accountant.EPSILON_PLACES), places=6)
 
 
 def cells_text(cells: int) -> str:

@@ -49,9 +49,9 @@ _EPSILON_DIGITS, _DELTA_DIGITS, _BETA_PLACES = 6, 2, 6
 _MAX_PLACES = 30
 
 
-def split(total: Fraction, weights: Sequence[Fraction], *, digits: int = _EPSILON_DIGITS) -> list[str]:
+def split(total: Fraction, weights: Sequence[Fraction]) -> list[str]:
     """Parts of a total in the ratio of the weights, as decimals rounded down: they never come to more than it."""
-    return [_down(total * weight / sum(weights), digits=digits) for weight in weights]
+    return [_down(total * weight / sum(weights), digits=_EPSILON_DIGITS) for weight in weights]
 
 
 def _down(value: Fraction, *, digits: int) -> str:

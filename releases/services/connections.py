@@ -8,7 +8,7 @@ list. A folder of Parquet files is such a database, too, and so is storage that 
     tables_of             what one of them lists, once its role is seen to read alone
     register_table        one of these tables becomes a dataset; nothing is copied
     opened                before a run: its address with the password, once the catalogue is what it was
-    refuse_changed        the same before a charge
+    seen_unchanged        the same before a charge, which wants what it returns
     version_before        which version of it is about to be read, where it has versions
 
 A table in a database changes. So it is one population with all that it will hold, whose budget spans all its versions,
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -43,6 +43,7 @@ from releases.publication.build_info import SOFTWARE
 from releases.services import reading
 from releases.services.datasets import read_title
 from releases.storage.addresses import (
+    Signed,
     fault_of,
     fault_of_name,
     fault_of_registered,
@@ -55,8 +56,11 @@ from releases.storage.addresses import (
 from releases.worker.runner import ReaderError
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from django.contrib.auth.models import Group, User
 
+    from releases.engine.domain.schema import Schema
     from releases.engine.tables.catalogue import ReadableTables
     from releases.engine.tables.databases import CatalogueColumn
 
@@ -120,7 +124,7 @@ class Connection:
         """Where the counts read one of its tables, with the password."""
         if kind_of(self.address) is FOLDER:
             return f"{self.address.removeprefix('file://')}/{table}"
-        return f"{self._checked_url}#{table}"
+        return Signed(f"{self._checked_url}#{table}")
 
     @property
     def reads_only(self) -> bool:
@@ -164,7 +168,7 @@ class Connection:
         if self.registered is not None and isinstance(kind, Database):
             for parameter in kind.guard:
                 where += f"{'&' if '?' in where else '?'}{parameter}"
-        return f"{scheme}://{role}@{where}"
+        return Signed(f"{scheme}://{role}@{where}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -352,31 +356,45 @@ def register_table(*, owner: User, title: str, listed: ListedTables, table: str,
     return dataset
 
 
-def opened(dataset: Dataset, *, asks_catalogue: bool = True) -> str:
+def opened(dataset: Dataset, schema: Schema, *, asks_catalogue: bool = True) -> str:
     """Where the counts read a table in a database, with the password. Reads no row.
 
     Args:
+        schema: under which it is counted. Its columns and those that are declared now have to be what they were.
         asks_catalogue: False where a charge was made, and a run checked it.
 
     Raises:
-        Unavailable: the database is away, is another one, or lists the declared columns otherwise than at first.
+        Unavailable: the database is away, is another one, or lists these columns otherwise than at first.
     """
     connection = connection_named(dataset.connection)
     if connection.server != dataset.catalogue.get("server"):
         raise Unavailable(f"{connection.name} is another database now than when this table was registered.")
     if asks_catalogue:
-        _refuse_other_columns(dataset, _columns_of(connection, dataset.table, is_checked=False))
+        names = dict.fromkeys([*dataset.columns_read, *sorted(schema.names_read)])
+        _refuse_other_columns(dataset, names, _columns_of(connection, dataset.table, is_checked=False))
     return connection.location(dataset.table)
 
 
-def refuse_changed(dataset: Dataset) -> None:
-    """Before a charge.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unchanged:
+    """That the columns of a dataset were just seen to be listed as they were at first; made by `seen_unchanged` alone.
+    An uploaded table does not change."""
+
+    dataset_id: UUID
+
+
+def seen_unchanged(dataset: Dataset, schema: Schema) -> Unchanged:
+    """Before a charge, and before its transaction: no lock is held while another server is waited for.
+
+    Args:
+        schema: of the plan, which may have been made when other columns were declared.
 
     Raises:
         Unavailable: as `opened`.
     """
     if dataset.is_in_database:
-        opened(dataset)
+        opened(dataset, schema)
+    return Unchanged(dataset_id=dataset.pk)
 
 
 def version_before(dataset: Dataset, location: str) -> str:
@@ -389,12 +407,9 @@ def version_before(dataset: Dataset, location: str) -> str:
         return reading.version_of_object(location)
 
 
-def _refuse_other_columns(dataset: Dataset, now: dict[str, CatalogueColumn]) -> None:
+def _refuse_other_columns(dataset: Dataset, names: Iterable[str], now: dict[str, CatalogueColumn]) -> None:
     if not now:
         raise Unavailable(f"The database lists no table {dataset.table} any more.")
-    names = dataset.columns_read
-    if dataset.budget is not None and (person := dataset.budget.privacy_unit.id_column) is not None:
-        names.append(person)
     before = dataset.catalogue.get("types", {})
     for name in names:
         if name not in now:

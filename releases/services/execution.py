@@ -211,7 +211,7 @@ def _ready(release: Release, token: uuid.UUID) -> tuple[Plan, StoredTable]:
     ledger.remember(release.dataset.budget)
     refuse_public_total(release.dataset, plan.schema.neighbours)
     # A file or a database that is away, or another than was stored, is found here.
-    table = stored_tables.checked(release.dataset)
+    table = stored_tables.checked(release.dataset, plan.schema)
     attempts.about_to_open(release.pk, token)
     high_water_marks.note_claim(release.pk, release.attempts, token)
     return plan, table

@@ -278,11 +278,20 @@ def submit_release(
             f"By the check of the columns, {misread} Correct the columns, or say with the reason why it is right. "
             "Nothing was charged."
         )
+    unchanged = seen_unchanged(release, plan)
+    return _submit(release, plan, unchanged=unchanged, key=key, by=by, send=send, reason=reason)
+
+
+def seen_unchanged(release: Release, plan: Plan) -> connections.Unchanged:
+    """What a charge of a plan wants; see `connections.seen_unchanged`.
+
+    Raises:
+        Refusal: its table is in a database, which is away or lists it otherwise now.
+    """
     try:
-        connections.refuse_changed(release.dataset)
+        return connections.seen_unchanged(release.dataset, plan.schema)
     except connections.Unavailable as error:
         raise Refusal(f"{error} Nothing was charged.") from None
-    return _submit(release, plan, key=key, by=by, send=send, reason=reason)
 
 
 def _submitted_before(release: Release, key: uuid.UUID) -> LedgerEntry | ReleaseRequest | None:
@@ -292,7 +301,16 @@ def _submitted_before(release: Release, key: uuid.UUID) -> LedgerEntry | Release
 
 
 @transaction.atomic
-def _submit(release: Release, plan: Plan, *, key: uuid.UUID, by: User, send: bool, reason: str) -> LedgerEntry | None:
+def _submit(
+    release: Release,
+    plan: Plan,
+    *,
+    unchanged: connections.Unchanged,
+    key: uuid.UUID,
+    by: User,
+    send: bool,
+    reason: str,
+) -> LedgerEntry | None:
     # Of two submissions at once the second sees here what the first has made.
     if (before := _submitted_before(release, key)) is not None:
         return before if isinstance(before, LedgerEntry) else None
@@ -310,6 +328,7 @@ def _submit(release: Release, plan: Plan, *, key: uuid.UUID, by: User, send: boo
             entry = charge_and_queue(
                 release=release,
                 plan=plan,
+                unchanged=unchanged,
                 key=key,
                 by=by,
                 since=ReleaseState.DRAFT,
@@ -417,6 +436,7 @@ def charge_and_queue(
     *,
     release: Release,
     plan: Plan,
+    unchanged: connections.Unchanged,
     key: uuid.UUID,
     by: User,
     since: ReleaseState,
@@ -426,6 +446,7 @@ def charge_and_queue(
     """Charge a plan and queue its release. Called inside a transaction.
 
     Args:
+        unchanged: of its dataset.
         since: the state it must still be in.
         most_unseen: as `ledger.charge` takes it.
         reason: given with a submission that no reviewer was asked about, so that no request holds it.
@@ -434,6 +455,7 @@ def charge_and_queue(
         Refusal: it is in another.
         LedgerRefusal: the budget does not allow it; nothing is charged.
     """
+    assert unchanged.dataset_id == release.dataset_id
     _move(
         release,
         since,

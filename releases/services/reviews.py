@@ -13,14 +13,16 @@ from releases.ledger import refusals
 from releases.models import Release, ReleaseRequest, ReleaseState, RequestState
 from releases.services.planned_transactions import planned_atomically
 from releases.services.release_inputs import Refusal
-from releases.services.releases import charge_and_queue, enqueue, plan_digest, plan_of
+from releases.services.releases import charge_and_queue, enqueue, plan_digest, plan_of, seen_unchanged
 from releases.services.review_decisions import check_amounts, check_note, decide, is_final_approval
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
+    from releases.engine.mechanisms.base import Plan
+    from releases.services.connections import Unchanged
 
-@planned_atomically()
+
 def approve_release(
     *, request: ReleaseRequest, by: User, epsilon: str = "", note: str = "", send: bool = True
 ) -> ReleaseRequest:
@@ -32,21 +34,43 @@ def approve_release(
     Raises:
         InvalidInput: it was decided before, somebody else has to decide, or the epsilon is more than was asked for.
         LedgerRefusal: the budget does not allow it; nothing is decided and nothing charged.
-        Refusal: with that epsilon it cannot be run.
+        Refusal: with that epsilon it cannot be run; or its table is in a database, which is away or lists it otherwise
+            now.
     """
     granted = epsilon.strip() or request.first_epsilon or request.epsilon
     if exact(granted, field="epsilon") <= 0:
         raise InvalidInput("epsilon", granted, "must be above 0")
     check_amounts(request, epsilon=granted)
+    is_whole = exact(granted, field="epsilon") == exact(request.epsilon, field="epsilon")
+    charged = None
+    if is_whole and request.state == RequestState.WAITING:
+        plan = plan_from_json(request.release.plan or {})
+        charged = plan, seen_unchanged(request.release, plan)
+    return _approve(request, granted, charged, by=by, note=note, send=send)
+
+
+@planned_atomically()
+def _approve(
+    request: ReleaseRequest, granted: str, charged: tuple[Plan, Unchanged] | None, *, by: User, note: str, send: bool
+) -> ReleaseRequest:
+    """
+    Args:
+        charged: the plan of the release; None where less is granted than was asked for, or it was decided before.
+    """
     if not is_final_approval(request, by=by, note=note, epsilon=granted, delta=request.delta):
         return request
     decide(request, RequestState.APPROVED, by=by, note=note, epsilon=granted, delta=request.delta)
     release = request.release
-    if exact(granted, field="epsilon") == exact(request.epsilon, field="epsilon"):
-        plan = plan_from_json(release.plan or {})
+    if charged is not None:
+        plan, unchanged = charged
         try:
             charge_and_queue(
-                release=release, plan=plan, key=request.key, by=request.requested_by, since=ReleaseState.REVIEW
+                release=release,
+                plan=plan,
+                unchanged=unchanged,
+                key=request.key,
+                by=request.requested_by,
+                since=ReleaseState.REVIEW,
             )
         except refusals.PersonLimit as refusal:
             # The limit is on who submitted it, and it is the reviewer who reads this.

@@ -304,7 +304,7 @@ def ask_session(*, session: Session, query: Mapping[str, Any], by: User, within:
 
     def truth(question: Count) -> int:
         try:
-            table = stored_tables.checked(release.dataset, rehash=False)
+            table = stored_tables.checked(release.dataset, plan.schema, rehash=False)
             counted = reading.count(question, plan.schema, table.location)
             table.refuse_if_changed()
             return counted

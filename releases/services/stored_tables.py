@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from releases.engine.errors import EngineError
 from releases.engine.tables.places import Snapshot
@@ -27,6 +27,9 @@ from releases.models import Dataset
 from releases.publication import files
 from releases.services import connections, reading
 from releases.services.datasets import table_path
+
+if TYPE_CHECKING:
+    from releases.engine.domain.schema import Schema
 
 #: A change this near to the moment of hashing could be followed by another that no time of change shows.
 _SETTLED_NS = 3 * 10**9
@@ -69,10 +72,11 @@ class StoredTable:
             raise TableChanged("The table's file was changed while it was read.")
 
 
-def checked(dataset: Dataset, *, rehash: bool = True) -> StoredTable:
+def checked(dataset: Dataset, schema: Schema, *, rehash: bool = True) -> StoredTable:
     """The table of a dataset, once its file is seen to be the one that was stored. Opens nothing.
 
     Args:
+        schema: under which it is counted.
         rehash: False where a file that this process has hashed before, and that looks the same, is not hashed again.
 
     Raises:
@@ -81,13 +85,17 @@ def checked(dataset: Dataset, *, rehash: bool = True) -> StoredTable:
         Unavailable: it is in a database, which is away or lists it otherwise now.
     """
     if dataset.is_in_database:
-        location = connections.opened(dataset, asks_catalogue=rehash)
+        location = connections.opened(dataset, schema, asks_catalogue=rehash)
         match kind_of(location).snapshot:
             case Snapshot.TRANSACTION | Snapshot.SET_ASIDE:
                 return StoredTable(location=location, signature=None)
             case Snapshot.OBJECT:
                 return StoredTable(location=location, signature=connections.version_before(dataset, location))
         return StoredTable(location=location, signature=_signature(Path(location)))
+    return _checked_file(dataset, rehash=rehash)
+
+
+def _checked_file(dataset: Dataset, *, rehash: bool = True) -> StoredTable:
     if not dataset.file_sha256:
         raise TableChanged("Which file was stored is not on record.")
     path, now = Path(table_path(dataset)), time.time_ns()
@@ -107,7 +115,7 @@ def faults() -> Iterator[str]:
     stored = Dataset.objects.filter(rows_deleted_at=None).exclude(location__contains="://").order_by("created_at")
     for dataset in stored.only("title", "location", "file_sha256"):
         try:
-            checked(dataset)
+            _checked_file(dataset)
         except FileNotFoundError:
             # It may have been discarded meanwhile.
             if stored.filter(pk=dataset.pk).exists():

@@ -18,6 +18,19 @@ from releases.engine.tables.registry import KINDS, WITHOUT_SESSION, kind_of
 from releases.engine.tables.servers.spark import SPARK
 
 
+class Signed(str):
+    """An address with its password. What shows it, or a value that holds it, as a page about an error does, shows it
+    without. The process that reads gets a plain text."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return repr(without_secrets(self))
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (str(self),)
+
+
 def fault_of_name(name: str) -> str:
     """What is wrong with the name of a connection; empty where nothing is."""
     if re.fullmatch("[a-z][a-z0-9_]{0,39}", name):

@@ -26,7 +26,7 @@ from releases.engine.tables.databases import CatalogueColumn, Database
 from releases.engine.tables.facts import FileFacts
 from releases.engine.tables.files import ingest
 from releases.engine.tables.files.limits import TableLimits
-from releases.engine.tables.query import check_server, counts_of, names_read, open_table
+from releases.engine.tables.query import check_server, counts_of, open_table
 from releases.engine.tables.registry import kind_of
 from releases.engine.tables.servers.spark import RemoteTable
 from releases.engine.workload.queries import Count
@@ -134,7 +134,7 @@ def _check_server(url: str) -> None:
 
 @contextmanager
 def _counts(schema: Schema, location: str, limits: Limits) -> Iterator[Counts]:
-    table = open_table(location, limits=limits, names=names_read(schema))
+    table = open_table(location, limits=limits, names=schema.names_read)
     try:
         yield counts_of(table, schema, folder=limits.temp_folder)
     finally:

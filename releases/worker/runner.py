@@ -40,9 +40,9 @@ logger = logging.getLogger(__name__)
 _SECRETS = ("SECRET_KEY", "DIGEST_KEY", "DATABASE_URL", "CELERY_BROKER_URL", "CACHE_URL", "EMAIL_URL", "METRICS_TOKEN")
 #: Each job gets the password that it needs, and no other.
 _SECRETS_OF_CONNECTIONS = "CONNECTION_"
-#: What a library that reaches storage would take from the environment, an account's files or a service of the machine:
-#: who signs in is in the job alone.
-_AMBIENT = "AWS_"
+#: What a library that reaches storage or PostgreSQL would take from the environment, an account's files or a service of
+#: the machine: who signs in is in the job alone, and where.
+_AMBIENT = ("AWS_", "PG")
 _NOTHING_AMBIENT = {
     "AWS_EC2_METADATA_DISABLED": "true",
     "AWS_CONFIG_FILE": os.devnull,
@@ -252,7 +252,7 @@ def _running(*, compiled: bool = False) -> socket.socket:
 
 def _make(requests: socket.socket, compiled: bool) -> subprocess.Popen[bytes]:
     hidden = {each for name in _SECRETS for each in (name, f"{name}_FILE")}
-    hidden |= {name for name in os.environ if name.startswith((_SECRETS_OF_CONNECTIONS, _AMBIENT))}
+    hidden |= {name for name in os.environ if name.startswith((_SECRETS_OF_CONNECTIONS, *_AMBIENT))}
     environment = {name: value for name, value in os.environ.items() if name not in hidden} | _NOTHING_AMBIENT
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(settings.BASE_DIR), os.environ.get("PYTHONPATH")]))
     return subprocess.Popen(  # noqa: S603  this program itself

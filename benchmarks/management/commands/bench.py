@@ -17,6 +17,7 @@ from benchmarks.engine import (
     beside_ours,
     certificates,
     designs,
+    estimates,
     filters,
     fit,
     kernels,
@@ -49,8 +50,8 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
             "--only",
-            help="one of nist, orders, noise, designs, means, groups, quantiles, replicates, fit, wide, kernels, "
-            "certificates, session, smalldb, filters, tables, load, glance, columns",
+            help="one of nist, orders, noise, designs, means, groups, quantiles, replicates, fit, wide, estimates, "
+            "kernels, certificates, session, smalldb, filters, tables, load, glance, columns",
         )
         parser.add_argument("--data", type=Path, help="the folder of NIST's and Adult's tables and the health survey")
         parser.add_argument("--peers", action="store_true", help="fit with mbi beside ours, which takes minutes")
@@ -89,6 +90,7 @@ class Command(BaseCommand):
             "kernels": kernels.tables,
             "fit": lambda: fit.tables(folder, beside=beside_ours.rows if peers else None),
             "wide": lambda: wide.tables(folder),
+            "estimates": lambda: estimates.tables(folder),
             "certificates": lambda: certificates.tables(folder),
             "session": lambda: session.tables(folder),
             "smalldb": lambda: chain(smalldb.tables(), smalldb.nets(folder)),

@@ -332,14 +332,6 @@ def epsilon_of_renyi(*, order: Fraction, divergence: Fraction, delta: Fraction) 
     return max(Fraction(0), round_up(bound, places=FINE_PLACES))
 
 
-def epsilon_of_renyi_mironov(*, order: Fraction, divergence: Fraction, delta: Fraction) -> Fraction:
-    """The first conversion, divergence + ln(1/delta)/(a - 1) (Mironov 2017, Proposition 3), rounded up."""
-    _check_order(order)
-    _check_delta(delta)
-    bound = above(enclose(divergence) - intervals().log(enclose(delta)) / enclose(order - 1))
-    return round_up(bound, places=FINE_PLACES)
-
-
 # Groups: neighbours that differ by `size` units instead of one
 
 

@@ -22,7 +22,6 @@ from releases.engine.accounting.conversions import (
     FINE_PLACES,
     SamplingScheme,
     epsilon_of_renyi,
-    epsilon_of_renyi_mironov,
     group_renyi,
 )
 from releases.engine.accounting.events import Event
@@ -58,7 +57,7 @@ def divergence(event: Event, *, order: Fraction) -> Fraction:
     return _divergence(event, Fraction(order))
 
 
-def renyi_epsilon(events: Sequence[Event], *, delta: Fraction, mironov: bool = False) -> tuple[Fraction, Fraction]:
+def renyi_epsilon(events: Sequence[Event], *, delta: Fraction) -> tuple[Fraction, Fraction]:
     """The least epsilon found over all orders for a fixed plan at `delta`, and its order. Rounded up.
 
     Any order gives a valid figure, so the search needs no proof: a grid, then golden sections around its
@@ -67,7 +66,6 @@ def renyi_epsilon(events: Sequence[Event], *, delta: Fraction, mironov: bool = F
     Args:
         events: the plan.
         delta: the whole delta; the events' own deltas are taken from it.
-        mironov: convert by the older formula, which is larger, for comparison.
 
     Raises:
         Unpriceable: the events' own deltas leave none for the conversion.
@@ -77,12 +75,11 @@ def renyi_epsilon(events: Sequence[Event], *, delta: Fraction, mironov: bool = F
         raise InvalidInput("events", 0, "must name at least one event")
     if not 0 < spare < 1:
         raise Unpriceable("The events' own deltas leave nothing to convert with.")
-    convert = epsilon_of_renyi_mironov if mironov else epsilon_of_renyi
 
     @cache
     def epsilon(order: Fraction) -> Fraction:
         total = sum((divergence(event, order=order) for event in events), Fraction(0))
-        return convert(order=order, divergence=total, delta=spare)
+        return epsilon_of_renyi(order=order, divergence=total, delta=spare)
 
     best = min(DEFAULT_ORDERS, key=epsilon)
     index = DEFAULT_ORDERS.index(best)

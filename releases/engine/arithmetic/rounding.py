@@ -116,11 +116,6 @@ def round_up(value: Fraction, *, places: int) -> Fraction:
     return Fraction(ceiling(value, places=places), 10**places)
 
 
-def round_down(value: Fraction, *, places: int) -> Fraction:
-    """The largest decimal with `places` digits that is not above `value`."""
-    return Fraction(floor(value, places=places), 10**places)
-
-
 def ceiling(value: Fraction, *, places: int) -> int:
     """`value` in units of 10**-places, rounded up."""
     scale: int = 10**places

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache, partial
-from math import inf, isinf, log
+from math import isinf, log
 from typing import Any
 
 import numpy as np
@@ -101,18 +101,6 @@ class Bound:
             "says": self.says,
             "is_one_sided": self.is_one_sided,
         }
-
-    @staticmethod
-    def from_json(value: dict[str, Any]) -> Bound:
-        return Bound(
-            beta=Fraction(value["beta"]),
-            half_widths=tuple(inf if each is None else each for each in value["half_widths"]),
-            proof=Proof(value["proof"]),
-            formula=value["formula"],
-            source=value["source"],
-            says=value.get("says", ""),
-            is_one_sided=value.get("is_one_sided", False),
-        )
 
 
 def check_beta(beta: Fraction) -> None:

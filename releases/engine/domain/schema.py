@@ -39,6 +39,12 @@ class Schema:
         """The schema of some of the columns alone: what other columns hold leaves no row out."""
         return replace(self, universe=self.universe.project(names))
 
+    @property
+    def names_read(self) -> set[str]:
+        """The columns of a table that are read under this schema: those declared, those of formulas, and the id."""
+        found = {read.name for each in self.universe.attributes for read in each.reads}
+        return found if self.unit.id_column is None else found | {self.unit.id_column}
+
     def check_unit(self) -> None:
         """See that persons are protected where some columns have one value a person.
 

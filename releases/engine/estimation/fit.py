@@ -109,7 +109,6 @@ class Fit:
         passes: over the universe, taken.
         loss: sum of squared residuals over noise variance, halved: about half of `degrees` when noise is what is left.
         degrees: of freedom, how many independent numbers were measured.
-        stopped_because: "converged", "enough steps" (what was left to gain is below the noise) or "out of passes".
     """
 
     weights: Floats
@@ -117,7 +116,6 @@ class Fit:
     passes: int
     loss: float
     degrees: int
-    stopped_because: str
 
 
 def fit_marginals(
@@ -125,7 +123,6 @@ def fit_marginals(
     measurements: Sequence[NoisyMarginal],
     *,
     total: float | None = None,
-    total_variance: float | None = None,
     order: int = 3,
     passes: int = 1500,
     progress: Progress | None = None,
@@ -136,8 +133,7 @@ def fit_marginals(
     Args:
         shape: lengths of the attributes.
         measurements: at least one; the same axes may be measured more than once.
-        total: number of rows, where it is public or was measured on its own; the tables' sums are used besides.
-        total_variance: of the noise on `total`; None when it is exact, and then nothing else decides.
+        total: the number of rows, where it is known; else the tables' sums decide.
         order: interactions of at most this many attributes are fitted; of larger tables, so much is used.
         passes: over the universe at most; 300 to 1,000 are usual, each about the time of writing the universe once.
         progress: called between steps with the share done so far; may raise to stop.
@@ -148,11 +144,11 @@ def fit_marginals(
     """
     if not any(one.axes for one in measurements):
         raise InvalidInput("measurements", len(measurements), "must hold at least one table over an attribute")
-    rows = measured_rows(measurements, total, total_variance)
+    rows = measured_rows(measurements, total, None)
     effects = fitted_effects([one.axes for one in measurements], order)
     tree = WayTree(ways, effects) if ways else marginal_tree(tuple(shape), effects)
     solver = _Solver(tree, measurements, rows, passes, progress)
-    reason = solver.run()
+    solver.run()
     weights = tree.density(solver.prior.potentials(solver.at.z))
     weights *= rows
     return Fit(
@@ -161,7 +157,6 @@ def fit_marginals(
         passes=solver.passes,
         loss=solver.at.loss,
         degrees=solver.evidence.degrees,
-        stopped_because=reason,
     )
 
 
@@ -392,8 +387,8 @@ class _Solver:
 
     # --- the search ---
 
-    def run(self) -> str:
-        """The whole search; why it ended."""
+    def run(self) -> None:
+        """The whole search."""
         for inflation, steps, inner in _STAGES:
             self._stage(inflation, steps, inner)
         widened = tuned = 0
@@ -407,25 +402,23 @@ class _Solver:
         if tuned:
             self._stage(*_TUNED)
             self._tune()
-        rested = self._stage(*_LAST)
-        return "converged" if rested else "out of passes" if self.passes >= self.limit else "enough steps"
+        self._stage(*_LAST)
 
-    def _stage(self, inflation: float, steps: int, inner: int) -> bool:
-        """At most `steps` Gauss-Newton steps at inflated noise; whether they came to rest."""
+    def _stage(self, inflation: float, steps: int, inner: int) -> None:
+        """At most `steps` Gauss-Newton steps at inflated noise, until they come to rest."""
         self.inflation = inflation
         self.at = self._revalued(self.at)
         idle = 0
         for _ in range(steps):
             if self.passes >= self.limit:
-                return False
+                return
             before = self.at.value
             self._improve(inner)
             if self.progress:
                 self.progress(min(0.99, self.passes / min(self.limit, _DEFAULT_PASSES)))
             idle = idle + 1 if before - self.at.value < _TOLERANCE * before else 0
             if idle == 2:
-                return True
-        return False
+                return
 
     def _improve(self, inner: int) -> None:
         """One Gauss-Newton step along the solution of its quadratic model, halved until it descends."""

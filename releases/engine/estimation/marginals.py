@@ -73,11 +73,9 @@ class Gibbs:
 
     Attributes:
         marginals: of p, one vector.
-        log_normaliser: the logarithm of the sum over the universe of the exponentials.
     """
 
     marginals: Floats
-    log_normaliser: float
     _tree: MarginalTree
     _factors: list[Floats] | None
     _weights: Floats | None
@@ -156,14 +154,9 @@ class MarginalTree:
         self._sum_root(array.reshape(-1), space)
         return self._finish(array, space)
 
-    def answer(self, array: Array, out: Sequence[Array] | None = None) -> list[Array]:
-        """Every marginal of `array` as tables; copied into `out` when it is given."""
-        tables = self.tables(self.answer_vector(array))
-        if out is None:
-            return tables
-        for mine, theirs in zip(tables, out, strict=True):
-            theirs[...] = mine
-        return list(out)
+    def answer(self, array: Array) -> list[Array]:
+        """Every marginal of `array` as tables."""
+        return self.tables(self.answer_vector(array))
 
     def adjoint(self, tables: Sequence[Array] | Array) -> Array:
         """The array a[x] = sum over S of tables[S][x_S]; `tables` may be a vector."""
@@ -217,19 +210,18 @@ class MarginalTree:
         return ScaledArray(answers=self._finish(weights, space), total=total, log_shift=shift)
 
     def gibbs(self, potentials: Sequence[Floats] | Floats) -> Gibbs:
-        """The distribution proportional to exp(adjoint(potentials)): its marginals, normaliser and derivative.
+        """The distribution proportional to exp(adjoint(potentials)): its marginals and their derivative.
 
         The distribution itself is not stored where every set has at most three axes and numba is there.
         """
         vector = self._as_vector(potentials).astype(np.float64, copy=False)
         logs, whole = self._part_logs(vector)
-        shift, factors = self._factors(logs)
+        factors = self._factors(logs)[1]
         if not factors or whole is not None or not (self._kernels and self._plan.fused):
             weights = np.ones(self.shape)
             scaled = self.scale_by_exp(weights, vector)
             return Gibbs(
                 marginals=scaled.answers / scaled.total,
-                log_normaliser=scaled.log_shift + math.log(scaled.total),
                 _tree=self,
                 _factors=None,
                 _weights=weights,
@@ -243,7 +235,6 @@ class MarginalTree:
         self._kernels.reduce_steps(space, self._plan.steps)
         return Gibbs(
             marginals=space[: self.cells] / total,
-            log_normaliser=shift + math.log(total),
             _tree=self,
             _factors=slotted,
             _weights=None,
@@ -389,30 +380,6 @@ class MarginalTree:
 def marginal_tree(shape: Axes, sets: tuple[Axes, ...]) -> MarginalTree:
     """The tree of a shape and its sets, kept for the next time."""
     return MarginalTree(shape, sets)
-
-
-def slice_of(array: Array, fixed: Mapping[int, int | tuple[int, int]]) -> Array:
-    """The view of `array` where each fixed axis has one index (the axis goes) or a range [start, stop) (it stays)."""
-    index: list[int | slice] = [slice(None)] * array.ndim
-    for axis, where in fixed.items():
-        index[axis] = slice(*where) if isinstance(where, tuple) else where
-    return array[(*index, ...)]  # the dots keep a view where every axis is fixed to one index
-
-
-def slice_marginals(
-    array: Array, fixed: Mapping[int, int | tuple[int, int]], sets: Sequence[Sequence[int]]
-) -> list[Array]:
-    """Marginals over `sets` of the part of `array` that `fixed` leaves; only that part is read.
-
-    Sets name axes of the whole array; an axis fixed to one index may not be in a set.
-    """
-    part = slice_of(array, fixed)
-    left = [a for a in range(array.ndim) if not isinstance(fixed.get(a, (0, 0)), int)]
-    for axes in sets:
-        if not set(axes) <= set(left):
-            raise InvalidInput("sets", tuple(axes), f"must name axes that are not fixed to one index: {left}")
-    renamed = tuple(tuple(left.index(a) for a in axes) for axes in sets)
-    return marginal_tree(part.shape, renamed).answer(np.asarray(part, order="C"))
 
 
 class TableLayout(Protocol):

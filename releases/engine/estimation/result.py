@@ -5,8 +5,6 @@ Everything in a result was paid for; it may be stored, shown and drawn from with
 
 from __future__ import annotations
 
-import base64
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,12 +15,8 @@ from numpy.typing import NDArray
 from releases.engine.bounds.accuracy import Bound
 from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
-from releases.engine.estimation.junction import Clique, joined
+from releases.engine.estimation.junction import Clique
 from releases.engine.estimation.mixture import Mixture
-
-RESULT_VERSION = 1
-#: How numbers are stored.
-_STORED = {"float64": "<f8", "float32": "<f4"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +38,6 @@ class Component:
         part: NDArray[np.float64] = self.weights.sum(axis=others) / self.weights.sum()
         return part.transpose([kept.index(name) for name in names])
 
-    def to_json(self) -> dict[str, Any]:
-        return {"names": list(self.names), "weights": _packed(self.weights)}
-
 
 @dataclass(frozen=True, kw_only=True)
 class MixtureComponent:
@@ -63,14 +54,6 @@ class MixtureComponent:
     def marginal(self, names: Sequence[str]) -> NDArray[np.float64]:
         """The probabilities over those of its attributes that are named, in that order."""
         return self.mixture.marginal(tuple(self.names.index(name) for name in names))
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "names": list(self.names),
-            "bins": list(self.mixture.shape),
-            "shares": _packed(self.mixture.shares),
-            "conditionals": _packed(self.mixture.stacked),
-        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,15 +92,6 @@ class TreeComponent:
                 arrived[clique.parent].append((table, kept))
         order = [self.names.index(name) for name in names if name in self.names]
         return table.transpose([kept.index(axis) for axis in order])
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "names": list(self.names),
-            "cliques": [
-                {"axes": list(clique.axes), "parent": clique.parent, "table": _packed(table)}
-                for clique, table in zip(self.cliques, self.tables, strict=True)
-            ],
-        }
 
 
 AnyComponent = Component | MixtureComponent | TreeComponent
@@ -187,37 +161,6 @@ class Result:
                 np.clip(upper, lowest, highest),
             )
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "version": RESULT_VERSION,
-            "estimates": [_packed(estimate) for estimate in self.estimates],
-            "bound": self.bound.to_json(),
-            "total": self.total,
-            "distribution": None
-            if self.distribution is None
-            else [component.to_json() for component in self.distribution.components],
-            "chosen": list(self.chosen),
-            "notes": self.notes,
-            "most_rows": self.most_rows,
-            "spans": [_packed(span) for span in self.spans],
-        }
-
-    @staticmethod
-    def from_json(value: dict[str, Any]) -> Result:
-        components = value["distribution"]
-        return Result(
-            estimates=tuple(_unpacked(each) for each in value["estimates"]),
-            bound=Bound.from_json(value["bound"]),
-            total=value["total"],
-            distribution=None
-            if components is None
-            else Distribution(components=tuple(_component(each) for each in components)),
-            chosen=tuple(value["chosen"]),
-            notes=value["notes"],
-            most_rows=value.get("most_rows"),
-            spans=tuple(_unpacked(each) for each in value.get("spans", [])),
-        )
-
 
 def whole_universe(universe: Universe, weights: NDArray[np.float64]) -> Distribution:
     """A distribution given by one weight a cell."""
@@ -227,30 +170,3 @@ def whole_universe(universe: Universe, weights: NDArray[np.float64]) -> Distribu
 def _positive(table: NDArray[np.float64]) -> NDArray[np.float64]:
     """To divide by: where it is 0, so is what is divided."""
     return np.where(table > 0, table, 1.0)
-
-
-def _component(value: dict[str, Any]) -> AnyComponent:
-    names = tuple(value["names"])
-    if "cliques" in value:
-        return TreeComponent(
-            names=names,
-            cliques=joined([(tuple(each["axes"]), each["parent"]) for each in value["cliques"]]),
-            tables=tuple(_unpacked(each["table"]) for each in value["cliques"]),
-        )
-    if "weights" in value:
-        return Component(names=names, weights=_unpacked(value["weights"]))
-    shares, stacked = (_unpacked(value[each]).astype(np.float32) for each in ("shares", "conditionals"))
-    return MixtureComponent(names=names, mixture=Mixture(shape=tuple(value["bins"]), shares=shares, stacked=stacked))
-
-
-def _packed(array: NDArray[np.floating[Any]]) -> dict[str, Any]:
-    """An array as JSON: exact, and small where it repeats."""
-    kind = "float32" if array.dtype == np.float32 else "float64"
-    data = zlib.compress(np.ascontiguousarray(array, dtype=_STORED[kind]).tobytes(), level=1)
-    return {"shape": list(array.shape), kind: base64.b64encode(data).decode("ascii")}
-
-
-def _unpacked(value: dict[str, Any]) -> NDArray[np.float64]:
-    kind = next(each for each in _STORED if each in value)
-    data = zlib.decompress(base64.b64decode(value[kind]))
-    return np.frombuffer(data, dtype=_STORED[kind]).astype(np.float64).reshape(value["shape"])

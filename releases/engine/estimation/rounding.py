@@ -62,25 +62,22 @@ _TRIED = 4096
 _CACHED, _FASTER = 1 << 20, 8
 
 
-def controlled_counts(
-    weights: NDArray[np.float64], rows: int, rng: Randomness, *, sets: Sequence[Axes] = ()
-) -> NDArray[np.int64]:
-    """Whole counts over the universe, summing to `rows`, whose marginals over `sets` are close to the weights'.
+def controlled_counts(weights: NDArray[np.float64], rows: int, rng: Randomness) -> NDArray[np.int64]:
+    """Whole counts over the universe, summing to `rows`, whose marginals over three attributes (or over all, where
+    there are fewer) are close to the weights'.
 
     Args:
         weights: non-negative, any positive sum, over the universe.
         rows: how many.
         rng: of which one word is used for the start of the systematic sample and one for the annealing.
-        sets: the marginals to keep; all those over three attributes (or over all, where there are fewer) by default.
     """
     if rows < 0:
         raise InvalidInput("rows", rows, "must be at least 0")
     first, second = rng.words(2).tolist()
     counts = systematic_counts(weights, rows, first / 2.0**64)
-    kept = list(sets) or _triples(weights.ndim)
     kernels = compiled_kernels()
     if rows and kernels:
-        _anneal(counts, weights, kept, second | 1, kernels)
+        _anneal(counts, weights, _triples(weights.ndim), second | 1, kernels)
     return counts
 
 

@@ -13,7 +13,8 @@ p_T,U = |U| / (|S| v_T) on each line, independent of what y_T says of other U. S
 
 M^- a generalised inverse, and the answers are the G_T x_U spread evenly over S without U, added up over U (Aitken
 1936). They are the same for every such inverse, for the lines of G_T are among the sums of lines of M_U. A combination
-of bins that is in no way is 0 without error. Nothing but noisy answers is used, so it costs nothing.
+of bins that is in no way is 0 without error. Nothing but noisy answers is used, so it costs nothing. As in
+`mixed_squares`, no v_T counts in p as less than 10^-6 of the largest.
 
 Bound. The answer at (h, s) of T has on the draw at (h', s') of T', that agrees with s in exactly the columns D of those
 I that both have, the factor
@@ -38,7 +39,7 @@ from scipy.sparse import csr_array
 from releases.engine.bounds.combinations import DISCRETE_GAUSSIAN
 from releases.engine.domain.levels import Hierarchy
 from releases.engine.mechanisms.least_squares import NoisyMarginals, shares_of_answers
-from releases.engine.mechanisms.mixed_squares import RoundedErrors
+from releases.engine.mechanisms.mixed_squares import RoundedErrors, weighed
 from releases.engine.workload.queries import Marginal, Workload
 from releases.engine.workload.residuals import Names, Residuals, subsets, with_bins
 
@@ -155,7 +156,7 @@ class LevelSquares(NoisyMarginals, LevelTables):
     def combined(self, noisy: Sequence[Floats]) -> tuple[Floats, ...]:
         """The consistent answers, from noisy ones of each table."""
         sums = {names: np.zeros((self.size, *self.shape(names))) for names in self.residuals.sets}
-        for table, answers, variance in zip(self.tables, noisy, self.relative, strict=True):
+        for table, answers, variance in zip(self.tables, noisy, weighed(self.relative), strict=True):
             own = answers.reshape(self.shape(table.attributes)).transpose(table.order)
             own = own.reshape(-1, *self.shape(table.plain))
             for part in subsets(with_bins(self.workload.universe, table.plain)):
@@ -179,7 +180,7 @@ class LevelSquares(NoisyMarginals, LevelTables):
     def _inverse(self, part: Names) -> Floats:
         """M_U^-, shape (ways, ways)."""
         said = []
-        for table, variance in zip(self.tables, self.relative, strict=True):
+        for table, variance in zip(self.tables, weighed(self.relative), strict=True):
             if set(part) <= set(table.plain):
                 said.append((table.line_of.tobytes(), self._precision(table, part, variance)))
         return _inverse(tuple(said))
@@ -188,10 +189,10 @@ class LevelSquares(NoisyMarginals, LevelTables):
         """Those of the answers of a table; the variances are relative ones."""
         lines = np.unique(table.line_of)
         blocks, variances, many = [], [], []
-        for other, variance in zip(self.tables, self.relative, strict=True):
+        for other, variance, counts_as in zip(self.tables, self.relative, weighed(self.relative), strict=True):
             shared = tuple(n for n in with_bins(self.workload.universe, table.plain) if n in other.plain)
             sizes = self.shape(shared)
-            by_part = {part: self._between(table, other, part, variance)[lines] for part in subsets(shared)}
+            by_part = {part: self._between(table, other, part, counts_as)[lines] for part in subsets(shared)}
             for agreeing in subsets(shared):
                 signs = {
                     part: prod((n in agreeing) - 1 / s for n, s in zip(shared, sizes, strict=True) if n in part)

@@ -133,8 +133,8 @@ _ASSUMED_ROWS = 50_000
 _CELLS_BY_SIGNAL = 60.0
 #: Processor seconds: to begin; of a multiplication of matrices; of a look-up while rows are made; of a table that is
 #: counted and drawn noise for, and of each row in it.
-_SECONDS_AROUND, _SECONDS_AN_OPERATION, _SECONDS_A_LOOK_UP = 2.0, 4e-11, 5e-9
-_SECONDS_A_TABLE, _SECONDS_A_ROW = 1e-3, 5e-9
+_SECONDS_AROUND, _SECONDS_AN_OPERATION, _SECONDS_A_LOOK_UP = 0.6, 1.3e-11, 2.5e-9
+_SECONDS_A_TABLE, _SECONDS_A_ROW = 2e-4, 5e-9
 
 #: Where the notes of a result name the triples that were measured.
 _TRIPLES_NOTE = "triples measured"
@@ -284,6 +284,22 @@ class _Split:
     def on_distances(self, allowance: Allowance, number: int) -> Noise:
         """Noise on the distances of so many triples."""
         return allowance.noise(Sensitivity(l1=number * self.moved.l1, l2_squared=number * self.moved.l1**2))
+
+    def steps(self, schedule: _Schedule, triples: Sequence[Axes], rows: float) -> list[Allowance]:
+        """What one-way marginals, pairs, distances and triples may spend; the first alone, or the first two, where the
+        others are not measured. Together it is what is charged for all tables, or less by rounding down.
+        """
+        if not self.is_joint:
+            return [self.tables]
+        ones, distances = schedule.ones, schedule.distances
+        if triples:
+            left = 1 - ones - distances
+            steps = self.tables.shares([ones, PAIRS * left, distances, (1 - PAIRS) * left])
+            looked_at = min(len(triples), _MAX_LOOKED_AT)
+            blur = sqrt(self.on_distances(steps[2], looked_at).variance) / (2 * max(rows, 1))
+            if blur <= _MAX_BLUR:
+                return steps
+        return self.tables.shares([ones, 1 - ones])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -436,7 +452,9 @@ def _work(request: PlanRequest, split: _Split, triples: Sequence[Axes]) -> Work:
     rows, shape = request.options["rows"] or _ASSUMED_ROWS, split.shape
     bins, tables = sum(shape), len(shape) * (len(shape) + 1) // 2
     schedule = _Schedule.of(split, rows)
-    looked_at = sorted(prod(min(shape[axis], _MOST_LEVELS) for axis in axes) for axes in triples)[-_MAX_LOOKED_AT:]
+    are_measured = len(split.steps(schedule, triples, rows)) > 2
+    cells = sorted(prod(min(shape[axis], _MOST_LEVELS) for axis in axes) for axes in triples)
+    looked_at = cells[-_MAX_LOOKED_AT:] if are_measured else []
     fitted = schedule.most_cells(looked_at, split.signal(rows)) if looked_at else 0.0
     given = {"bins": bins, "components": schedule.components, "steps": schedule.steps}
     operations = fit_operations(**given) + (fit_operations(**given, cells=fitted) if looked_at else 0.0)
@@ -485,7 +503,7 @@ class MixtureFitPlan(Plan):
         if self.split.total is not None:
             total += int(self.split.total.draw(1, rng)[0])
         schedule = _Schedule.of(self.split, total)
-        steps = self._steps(schedule, total)
+        steps = self.split.steps(schedule, self.triples, total)
         measured = _measured(axes, truths, self.split.on_ones(steps[0]), self.schema.population, rng)
         rows = measured_rows(measured, total, None if self.split.total is None else self.split.total.variance)
         mixture, notes = self._fit(schedule, steps, measured, rows, exact, rng, progress)
@@ -506,23 +524,6 @@ class MixtureFitPlan(Plan):
             distribution=Distribution(components=(MixtureComponent(names=self.names, mixture=levels.mixture),)),
             notes=notes,
         )
-
-    def _steps(self, schedule: _Schedule, total: int) -> list[Allowance]:
-        """What one-way marginals, pairs, distances and triples may spend; the first alone, or the first two, where the
-        others are not measured. Together it is what is charged for all tables, or less by rounding down.
-        """
-        tables = self.split.tables
-        if not self.split.is_joint:
-            return [tables]
-        ones, distances = schedule.ones, schedule.distances
-        if self.triples:
-            left = 1 - ones - distances
-            steps = tables.shares([ones, PAIRS * left, distances, (1 - PAIRS) * left])
-            looked_at = min(len(self.triples), _MAX_LOOKED_AT)
-            blur = sqrt(self.split.on_distances(steps[2], looked_at).variance) / (2 * max(total, 1))
-            if blur <= _MAX_BLUR:
-                return steps
-        return tables.shares([ones, 1 - ones])
 
     def _fit(
         self,

@@ -30,8 +30,13 @@ Discrete Gaussian noise on sums of numbers, each sum's deviation in proportion t
 
 Privacy: Canonne, Kamath and Steinke (2020), Theorem 14: integer sums that one privacy unit moves by c_j, with
 independent discrete Gaussian noise of variances v_j, are ρ-zCDP where Σ c_j² / (2 v_j) <= ρ for every change. The
-variances are such that the largest of these sums is exactly ρ, the largest that converts to (ε, δ) by their Corollary
-13. (A lecture prints ρ = Δ / (2 σ²); the units ask for Δ², as in Bun and Steinke 2016, Proposition 1.6.)
+variances are such that the largest of these sums is exactly ρ. That is the largest that is (ε, δ)-DP by
+`calibration.discrete_gaussian_delta`, or with the option `accounting` of "rho" the largest that converts by their
+Corollary 13. (A lecture prints ρ = Δ / (2 σ²); the units ask for Δ², as in Bun and Steinke 2016, Proposition 1.6.)
+
+`discrete_gaussian_delta` asks for moves d_j by whole numbers with Σ d_j² / v_j <= 2 ρ, here in one step. On its lattice
+each rounded sum is a whole number, so a unit moves it by one; and `Changes.on_lattice` bounds the norm of all moves, by
+group too (`measurements`). It asks neither that moves are equal nor that a lattice is fine.
 
 For reference the plan shows the deviations that two calibrations of *continuous* Gaussian noise would ask for: the
 classical √(2 ln(1.25/δ)) / ε (Dwork and Roth 2014, Theorem 3.22, proved for ε < 1; a lecture has "ε <= 1"), and the
@@ -55,8 +60,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from releases.engine.accounting.calibration import calibrations, zcdp_budget
-from releases.engine.accounting.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, Event
+from releases.engine.accounting.calibration import calibrations
+from releases.engine.accounting.events import (
+    AdaptiveDiscreteGaussianEvent,
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    Event,
+)
 from releases.engine.bounds.accuracy import (
     Bound,
     Proof,
@@ -79,6 +89,7 @@ from releases.engine.mechanisms.base import (
     infeasible,
     register,
 )
+from releases.engine.mechanisms.budget_split import ACCOUNTING, Allowance
 from releases.engine.noise.discrete import LARGEST_SCALE, discrete_gaussian, discrete_laplace
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts
@@ -485,13 +496,19 @@ _WIDE = 10**8
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GaussianLaw:
-    """Discrete Gaussian noise; a spread is its variance. See `SharingLaw`."""
+    """Discrete Gaussian noise; a spread is its variance. See `SharingLaw`.
+
+    Attributes:
+        is_one_event: see `Allowance`.
+    """
 
     rho: Fraction
+    is_one_event: bool = False
 
     @property
     def event(self) -> Event:
-        return DiscreteGaussianEvent(noise_variance=1 / (2 * self.rho))
+        kind = AdaptiveDiscreteGaussianEvent if self.is_one_event else DiscreteGaussianEvent
+        return kind(noise_variance=1 / (2 * self.rho))
 
     @property
     def quantile(self) -> tuple[str, str]:
@@ -553,20 +570,20 @@ class GaussianNumbers(Mechanism):
     title = "Gaussian noise on sums"
     summary = "Adds Gaussian noise to each sum or count that the answer is read off; best when there are several."
     source = "Canonne, Kamath and Steinke, The Discrete Gaussian for Differential Privacy (2020), Theorem 14"
-    options = (EXPECTED_ROWS,)
+    options = (EXPECTED_ROWS, ACCOUNTING)
     answers = (Sum, Mean, Variance, SecondMoments, Regression, LogisticRegression, Votes, WeightedCount)
 
     def _plan(self, request: PlanRequest) -> Plan:
         if isinstance(request.budget, PureDP):
             return infeasible(request, NEEDS_DELTA)
         try:
-            rho = zcdp_budget(epsilon=request.budget.epsilon, delta=request.budget.delta).rho
+            allowance = Allowance.of_whole_noise(request.budget, request.options[ACCOUNTING.name])
         except EngineError:
             return infeasible(request, "No Gaussian noise is calibrated to so small an epsilon and delta. Spend more.")
-        law = GaussianLaw(rho=rho)
+        rho = allowance.amount
         return plan_noisy_numbers(
             request,
-            law,
+            GaussianLaw(rho=rho, is_one_event=allowance.is_one_event),
             source=self.source,
             parameters={"rho": decimal_text(rho), **calibrations(request.budget, rho=rho)},
         )

@@ -63,7 +63,7 @@ class ReplicateInterval:
         return self.estimate + self.half_width
 
 
-def interval_of(released: float, replicates: ArrayLike, *, confidence: float = CONFIDENCE) -> ReplicateInterval:
+def interval_of(released: float, replicates: ArrayLike) -> ReplicateInterval:
     """See the head of this file.
 
     Args:
@@ -79,7 +79,7 @@ def interval_of(released: float, replicates: ArrayLike, *, confidence: float = C
         raise InvalidInput("replicates", values.shape, "must be a list of at least two numbers")
     between, shift = float(values.var(ddof=1)), float(values.mean()) - released
     total = (1 + 1 / number) * between + (SHIFTS * shift) ** 2
-    quantile = float(stdtrit(number - 1, (1 + confidence) / 2))
+    quantile = float(stdtrit(number - 1, (1 + CONFIDENCE) / 2))
     return ReplicateInterval(
         estimate=released, half_width=quantile * sqrt(total), between=between, shift=shift, degrees=number - 1
     )

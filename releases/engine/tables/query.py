@@ -285,12 +285,6 @@ class TableCounts:
         return [np.concatenate(each) for each in zip(*batches, strict=True)]
 
 
-def names_read(schema: Schema) -> set[str]:
-    """The columns of a table that are read under a schema."""
-    found = {each.name for each in columns_read(schema.universe).values()}
-    return found if schema.unit.id_column is None else found | {schema.unit.id_column}
-
-
 def check_columns(columns: tuple[str, ...], schema: Schema) -> None:
     """Refuse a schema that names a column the table does not have, or makes one that it has.
 

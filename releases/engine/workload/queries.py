@@ -492,12 +492,9 @@ def attributes_asked(families: Iterable[Family], universe: Universe) -> tuple[st
     return tuple(sorted({name for family in families for name in family.attributes}, key=universe.axis))
 
 
-def all_marginals(universe: Universe, order: int, names: Sequence[str] | None = None) -> Workload:
-    """The workload of all marginals of `order` attributes among `names` (default: all)."""
-    query: dict[str, Any] = {"marginals": order}
-    if names is not None:
-        query["columns"] = list(names)
-    return Workload.from_json({"version": WORKLOAD_VERSION, "queries": [query]}, universe)
+def all_marginals(universe: Universe, order: int) -> Workload:
+    """The workload of all marginals of `order` attributes."""
+    return Workload.from_json({"version": WORKLOAD_VERSION, "queries": [{"marginals": order}]}, universe)
 
 
 def range_label(attribute: Attribute, bins: Sequence[int]) -> str:

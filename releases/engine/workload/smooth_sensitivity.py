@@ -236,11 +236,6 @@ def sensitivity_at_distance(column: SortedColumn, steps: int, *, q: Fraction, ne
     return int((column.at(lower + steps + 1) - column.at(lower)).max())
 
 
-def local_sensitivity(column: SortedColumn, *, q: Fraction, neighbours: NeighbouringRelation) -> int:
-    """LS, the most one row's step changes the quantile. To be computed, never released."""
-    return sensitivity_at_distance(column, 0, q=q, neighbours=neighbours)
-
-
 def distance_to_instability(column: SortedColumn, *, q: Fraction, neighbours: NeighbouringRelation, bound: int) -> int:
     """The least k with A_k(D) > bound: so many row's steps away lies a table where one more moves f by more.
 

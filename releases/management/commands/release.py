@@ -57,6 +57,7 @@ from releases.schema.descriptions import apart
 from releases.schema.metadata_codebooks import from_ddi, from_smartnoise
 from releases.schema.standard_codebooks import from_standard, is_standard
 from releases.services.connections import Connection
+from releases.storage.addresses import without_secrets
 from releases.worker import runner
 
 #: How the table's file is written (docs/reference/files.md).
@@ -172,8 +173,11 @@ class Command(BaseCommand):
         facts = FileFacts.from_json({name: options[name] for name in FACTS if options[name] is not None})
         table = str(options["table"])
         is_file = Path(table).is_file()
-        if not is_file and "#" not in table:
-            raise CommandError(f"--table: {table} is not a file.")
+        if not is_file and not table.partition("#")[2]:
+            # What was typed could hold a password, and what a command says is kept by whatever runs it.
+            is_place = "://" in table or table.endswith("#")
+            said = "names no table; write #TABLE behind it" if is_place else "is not a file"
+            raise CommandError(f"--table: {without_secrets(table)} {said}.")
         ensure_database()
         connection = None if is_file else connection_of(table)
         operator = the_operator()
@@ -319,8 +323,10 @@ def connection_of(table: str) -> Connection:
     """The connection of the site that a table is named by, or whose address it begins with."""
     # Spark is called so in many places. What is meant is its Spark Connect, and never the master of a cluster.
     address = re.sub("^spark://", "sc://", table.partition("#")[0])
-    found = services.connections.connections()
+    found = services.connections.all_connections()
     named = {each.address: each for each in found} | {each.name: each for each in found}
+    if address in named and (fault := named[address].fault):
+        raise CommandError(f"--table: the connection {named[address].name} is not used. It {fault}.")
     if address not in named:
         raise CommandError(
             "--table: the site has no such connection. An administrator can register it under Review, Connections, or "

@@ -22,7 +22,6 @@ from releases.permissions import administrators_only, signed_in
 PAGE_LENGTH = 50
 #: Changes listed below the people; the log has all of them.
 CHANGES_LENGTH = 10
-ROLE_CHANGES = (AuditAction.ROLES, AuditAction.TAKE_ROLE)
 
 
 @administrators_only

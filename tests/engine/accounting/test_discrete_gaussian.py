@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 from itertools import product
 from math import exp
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from releases.engine.accounting.accountant import EPSILON_PLACES, price
 from releases.engine.accounting.calibration import (
@@ -86,6 +88,54 @@ def test_a_second_number_whose_noise_the_first_outcome_decides_is_covered(bits):
             rows.append(first[place + 50] * law(variance, moved * side, 50))
         laws.append(np.array(rows))
     assert_covered(*laws, 1 / 3 + 1 / 4)
+
+
+@cache
+def odds(moved, variance):
+    """Of each outcome of a step: its probability on one table, and how many times as likely it is on the other."""
+    reach = int(9 * variance**0.5) + moved + 3
+    places = np.arange(-reach, reach + 1)
+    return law(variance, 0, reach), np.exp(places * moved / variance - moved**2 / (2 * variance))
+
+
+def most_won(times, epsilon, variance, *, parts, left):
+    """The most that P(A) - e^epsilon Q(A) can come to over all ways to spend what is left, P scaled to 1: after each
+    outcome it is chosen again how far the next number moves, and how many of the parts of 1/variance that spends.
+
+    Args:
+        times: how many times as likely the outcomes so far are under Q, for several of them.
+    """
+    best = np.maximum(1 - exp(epsilon) * times, 0)
+    for moved, spent in product((1, 2), range(1, left + 1)):
+        chances, likelier = odds(moved, moved**2 * variance * parts / spent)
+        after = np.outer(times, likelier)
+        won = most_won(after.ravel(), epsilon, variance, parts=parts, left=left - spent)
+        best = np.maximum(best, won.reshape(after.shape) @ chances)
+    return best
+
+
+def won_by(epsilon, variance, *, parts):
+    return most_won(np.ones(1), epsilon, variance, parts=parts, left=parts)[0]
+
+
+@pytest.mark.parametrize("variance", [0.3, 0.55, 0.7, 1.2, 2.0, 5.0])
+def test_no_way_to_choose_steps_by_outcomes_wins_more_than_is_charged(variance):
+    exact = Fraction(variance) * (1 - Fraction(1, 10**12))
+    for epsilon in [*EPSILONS, 5.0]:
+        won = won_by(epsilon, variance, parts=2)
+        assert won <= float(discrete_gaussian_delta(noise_variance=exact, epsilon=Fraction(epsilon))) + 1e-13
+    for delta in (Fraction(1, 10), Fraction(1, 1000), Fraction(1, 10**6)):
+        epsilon = float(discrete_gaussian_epsilon(noise_variance=exact, delta=delta))
+        assert won_by(epsilon, variance, parts=2) <= delta
+
+
+def test_choosing_steps_by_outcomes_wins_more_than_one_step_and_than_normal_noise_would_let_it():
+    variance, epsilon = 0.51, 5.0
+    normal = ndtr(variance**-0.5 / 2 - epsilon * variance**0.5)
+    normal -= exp(epsilon) * ndtr(-(variance**-0.5) / 2 - epsilon * variance**0.5)
+    at_once, chosen = won_by(epsilon, variance, parts=1), won_by(epsilon, variance, parts=2)
+    assert chosen > 1.1 * at_once
+    assert chosen > 1.1 * normal
 
 
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "4"])

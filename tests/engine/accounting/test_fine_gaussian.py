@@ -115,9 +115,10 @@ def test_one_such_event_alone_is_charged_so():
 
 
 #: Questions of each mechanism, and the squares of what a row added moves, over the variance of the noise that a run
-#: draws, by hand: answers, cells, the residual of one column and the number of rows, cumulative counts.
+#: draws, by hand: answers, cells, the residual of one column and the number of rows, cumulative counts, two sums.
 FIVE = categories([5], outside="v0")
 YES_NO = categories([2] * 10, outside="v0")
+NUMBERS = [{"name": name, "type": "integer", "edges": [0, most]} for name, most in (("age", 9), ("income", 100))]
 COUNTS = [{"count": {f"c{i}": ["v1"]}} for i in range(10)]
 
 
@@ -128,6 +129,9 @@ def spent_by(plan, drawn):
         case "residual-queries":
             total, column = plan.multipliers
             return (total**2 + column**2 * Fraction(4, 5)) / drawn[0]
+        case "gaussian-numbers":
+            ages, incomes = drawn
+            return 9**2 / ages + 100**2 / incomes
         case "gaussian-cumulative":
             return sum(factor**2 for factor in plan.measures[0].factors) / drawn[0]
     # Ten counts that a row is in k of, priced as if k were any number: what the draw that they share does not hide.
@@ -143,6 +147,7 @@ PLANS = [
     ("residual-queries", FIVE, {"marginal": ["c0"]}),
     ("gaussian-cumulative", FIVE, {"prefix": "c0"}),
     ("correlated-queries", YES_NO, COUNTS),
+    ("gaussian-numbers", NUMBERS, {"sum": ["age", "income"]}),
 ]
 
 

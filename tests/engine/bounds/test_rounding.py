@@ -66,13 +66,6 @@ def test_marginals_are_closer_than_those_of_independent_draws_and_of_a_systemati
     assert error < 0.35 * marginal_error(drawn, weights)
 
 
-def test_only_the_sets_asked_for_are_kept_close():
-    weights, sets = smooth_weights(), [(0, 1), (3, 4)]
-    counts = controlled_counts(weights, 5000, StreamRandomness(b"sets"), sets=sets)
-    every = controlled_counts(weights, 5000, StreamRandomness(b"sets"))
-    assert marginal_error(counts, weights, sets) < marginal_error(every, weights, sets)
-
-
 def test_without_compiled_loops_the_systematic_sample_is_returned(monkeypatch):
     monkeypatch.setattr(rounding, "compiled_kernels", lambda: None)
     rng = StreamRandomness(b"plain")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from releases.engine.accounting import accountant
-from releases.engine.accounting.calibration import zcdp_budget
+from releases.engine.accounting.calibration import discrete_gaussian_budget
 from releases.engine.bounds.accuracy import Proof, gaussian_max_quantile
 from releases.engine.domain.privacy import ApproxDP, PureDP
 from releases.engine.domain.schema import Schema
@@ -28,7 +28,7 @@ from tests.engine.telling import RELATIONS, unit_of
 
 PURE = PureDP(epsilon=Fraction(1))
 APPROX = ApproxDP(epsilon=Fraction(1), delta=Fraction(1, 10**6))
-RHO = zcdp_budget(epsilon=APPROX.epsilon, delta=APPROX.delta).rho
+RHO = discrete_gaussian_budget(epsilon=APPROX.epsilon, delta=APPROX.delta).rho
 AGE = {"name": "age", "type": "integer", "edges": [0, 18, 65, 100]}
 SALARY = {"name": "salary", "type": "number", "edges": [10_000, 100_000], "decimals": 2}
 BORN = [{"name": f"born{i}", "type": "integer", "edges": [1900, 2020], "outside": "drop"} for i in range(3)]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from releases.engine.errors import Cancelled, InvalidInput
-from releases.engine.estimation.fit import NoisyMarginal, fit_marginals
+from releases.engine.estimation.fit import NoisyMarginal, fit_marginals, measured_rows
 from releases.engine.estimation.marginals import MarginalTree
 from releases.engine.mechanisms.marginal_fit.design import (
     Share,
@@ -103,7 +103,7 @@ def test_a_table_measured_twice_counts_as_its_mean_with_half_the_variance():
 
 def test_a_measured_number_of_rows_is_weighed_against_the_tables_and_a_public_one_is_kept():
     noisy = [NoisyMarginal(axes=(0,), table=np.full(4, 30.0), variance=1.0, population=None)]
-    assert fit_marginals((4, 3), noisy, total=200, total_variance=4.0).total == pytest.approx(160)
+    assert measured_rows(noisy, 200, 4.0) == pytest.approx(160)
     assert fit_marginals((4, 3), noisy, total=200).total == 200
 
 

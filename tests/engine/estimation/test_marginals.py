@@ -15,8 +15,6 @@ from releases.engine.estimation.marginals import (
     MarginalTree,
     TableRotation,
     compiled_kernels,
-    slice_marginals,
-    slice_of,
 )
 from releases.engine.tables.files import md5
 
@@ -113,13 +111,12 @@ def test_scaling_by_some_tables_leaves_the_others_out(tree, rng, data):
 
 
 @over_trees(60, scale=st.sampled_from([0.3, 300.0]))
-def test_a_gibbs_distribution_has_the_marginals_and_normaliser_of_its_density(tree, rng, scale):
+def test_a_gibbs_distribution_has_the_marginals_of_its_density(tree, rng, scale):
     tables = tables_for(tree.shape, tree.sets, rng, scale)
     exponents = tree.adjoint(tables)
     top = float(exponents.max())
     density = np.exp(exponents - top)
     gibbs = tree.gibbs(tables)
-    assert gibbs.log_normaliser == pytest.approx(top + np.log(density.sum()), rel=1e-9, abs=1e-9)
     density /= density.sum()
     np.testing.assert_allclose(tree.density(tables), density, rtol=1e-9, atol=1e-100)
     np.testing.assert_allclose(gibbs.marginals, tree.answer_vector(density), rtol=1e-9, atol=1e-15)
@@ -155,24 +152,6 @@ def test_rotation_multiplies_every_table_along_every_axis(universe, seed, least)
     np.testing.assert_allclose(*results, rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=60)
-@given(universes(least_axes=2), st.integers(0, 2**32), st.data())
-def test_marginals_of_a_slice_equal_plain_sums_of_it(universe, seed, data):
-    shape, _ = universe
-    array = np.random.default_rng(seed).normal(size=shape)
-    fixed = {}
-    for axis in data.draw(st.sets(st.sampled_from(range(len(shape))))):
-        low = data.draw(st.integers(0, shape[axis] - 1))
-        fixed[axis] = low if data.draw(st.booleans()) else (low, data.draw(st.integers(low + 1, shape[axis])))
-    free = [a for a in range(len(shape)) if not isinstance(fixed.get(a, ()), int)]
-    every = [axes for size in range(len(free) + 1) for axes in itertools.combinations(free, size)]
-    sets = data.draw(st.lists(st.sampled_from(every), max_size=4, unique=True))
-    part = slice_of(array, fixed)
-    assert np.shares_memory(part, array)
-    for table, axes in zip(slice_marginals(array, fixed, sets), sets, strict=True):
-        np.testing.assert_allclose(table, plain(part, tuple(free.index(a) for a in axes)), rtol=1e-10, atol=1e-10)
-
-
 @pytest.mark.parametrize(
     ("shape", "sets", "text"),
     [
@@ -194,8 +173,6 @@ def test_arrays_and_tables_of_another_shape_are_refused():
             tree.answer(wrong)
     with pytest.raises(InvalidInput, match="tables"):
         tree.adjoint([np.ones(3), np.ones(2)])
-    with pytest.raises(InvalidInput, match="not fixed to one index"):
-        slice_marginals(np.ones((2, 3)), {0: 1}, [(0, 1)])
 
 
 def test_running_them_once_compiles_every_loop_that_a_release_goes_through():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import combinations
 from math import prod
 
@@ -11,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from releases.engine.bounds.accuracy import Bound, Proof
 from releases.engine.errors import InvalidInput
 from releases.engine.estimation import mixture_fit as fit_module
 from releases.engine.estimation.fit import NoisyMarginal
@@ -19,7 +17,6 @@ from releases.engine.estimation.levels import Levels
 from releases.engine.estimation.mixture import Mixture
 from releases.engine.estimation.mixture_fit import fit_mixture, normals
 from releases.engine.estimation.mixture_rows import mixture_rows, rows_bytes
-from releases.engine.estimation.result import Distribution, MixtureComponent, Result
 from releases.engine.estimation.triples import promising, triples_to_measure
 from releases.engine.noise.randomness import StreamRandomness
 
@@ -77,18 +74,6 @@ def distance(one, other):
 def test_a_marginal_is_the_sum_over_the_joint_table_in_the_order_asked(axes):
     mixture = mixture_of()
     np.testing.assert_allclose(mixture.marginal(axes), table_of(joint(mixture), axes), atol=1e-6)
-
-
-def test_a_result_keeps_its_mixture_and_still_reads_the_results_of_before():
-    mixture = mixture_of()
-    bound = Bound(beta=0.05, half_widths=(1.0,), proof=Proof.AFTER, formula="", source="")
-    held = Distribution(components=(MixtureComponent(names=("a", "b", "c", "d"), mixture=mixture),))
-    stored = Result(estimates=(np.zeros(1),), bound=bound, total=5.0, distribution=held).to_json()
-    again = Result.from_json(json.loads(json.dumps(stored))).distribution
-    np.testing.assert_array_equal(again.marginal(("c", "a")), held.marginal(("c", "a")))
-    weights = {"shape": [2], "float64": "eAFjYACBC/ZgiuGFPQAMdgI3"}
-    before = {**stored, "distribution": [{"names": ["a"], "weights": weights}]}
-    assert Result.from_json(before).distribution.components[0].weights.tolist() == [0.25, 0.75]
 
 
 def exactly(shares, stacked):

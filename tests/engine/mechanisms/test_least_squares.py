@@ -145,6 +145,23 @@ def test_an_error_is_made_of_the_noise_that_the_least_squares_matrix_takes(queri
             np.testing.assert_allclose(found[order], kept, atol=1e-8)
 
 
+@pytest.mark.parametrize("apart", [1e6, 1e14, 1e160])
+def test_an_answer_that_is_far_surer_than_others_shifts_none_and_has_a_bound(apart):
+    workload = workload_of([{"marginals": 2}, RUNNING, COUNT])
+    alike, measuring = (9.0,) * len(workload.families), (None,) * len(workload.families)
+    variances = (*alike[1:], alike[0] / apart)
+    squares = MixedSquares(workload=workload, law=DISCRETE_LAPLACE, variances=variances, measuring=measuring)
+    asked = matrix_of(workload)
+    np.testing.assert_allclose(squares.factors @ asked, asked, atol=1e-9)
+    deviations = np.sqrt(squares.factors**2 @ squares.variances_of_draws)
+    widths = np.repeat(
+        squares.half_widths(beta=0.05), [family.cells(workload.universe) for family in workload.families]
+    )
+    # The last has noise of next to nothing, which is hardly ever more than 0.
+    assert (widths >= 1.9 * deviations)[:-1].all()
+    assert widths[-1] > 0
+
+
 @pytest.mark.parametrize("kind", ["ranges", "answers", "sums"])
 @pytest.mark.parametrize(
     "queries", [[RUNNING], MIXED, [*MIXED, APART], [{"marginals": 2}, RUNNING, COUNT], [{"marginals": 3}, APART]]

@@ -106,6 +106,16 @@ def squares_of(tables, variances):
     return LevelSquares(workload=workload, law=DISCRETE_GAUSSIAN, variances=tuple(variances))
 
 
+@pytest.mark.parametrize("apart", [1e6, 1e12, 1e160])
+def test_a_table_that_is_far_surer_than_others_shifts_none_and_has_a_bound(apart):
+    tables = [("work",), ("region",), ("work", "town", "sex")]
+    squares = squares_of(tables, (9 / apart, 9.0, 9.0))
+    exact = [1000 * by_rows(names).sum(axis=1) for names in tables]
+    for found, true in zip(squares.combined(exact), exact, strict=True):
+        np.testing.assert_allclose(found, true, atol=1e-3)
+    assert min(squares.half_widths(beta=0.05)) > 0
+
+
 def factors_of(squares):
     """By noise of 1 on one draw after the other."""
     cells = [family.cells(squares.workload.universe) for family in squares.workload.families]

@@ -1,7 +1,7 @@
 """One contract for every registered mechanism: what a plan is, what a run keeps of it, and that its bound is true."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from fractions import Fraction
 from math import sqrt
 
@@ -13,7 +13,6 @@ from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.privacy import PureDP, privacy_budget
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import Infeasible, InvalidInput
-from releases.engine.estimation.result import Result
 from releases.engine.mechanisms import answers as made_of_answers
 from releases.engine.mechanisms.base import (
     PUBLIC_ALREADY,
@@ -160,7 +159,7 @@ def test_a_plan_can_be_stored_and_made_again_unless_it_comes_out_differently(nam
 @in_every_case
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("rows", [300, 0], ids=["rows", "empty"])
-def test_a_run_gives_every_answer_and_survives_json(name, columns, query, neighbours, rows):
+def test_a_run_gives_every_answer(name, columns, query, neighbours, rows):
     plan = plan_of(name, columns, query, neighbours=neighbours)
     if plan.infeasible:
         return
@@ -178,11 +177,6 @@ def test_a_run_gives_every_answer_and_survives_json(name, columns, query, neighb
         assert plan.bound.proof is Proof.BEFORE
     if name not in NAMES and plan.workload.statistic.is_choice:
         assert result.chosen or plan.workload.statistic.is_open
-    again = Result.from_json(json.loads(json.dumps(result.to_json())))
-    assert json.dumps(again.to_json()) == json.dumps(result.to_json())
-    assert (again.bound, again.chosen, again.total) == (result.bound, result.chosen, result.total)
-    for one, other in zip(again.estimates, result.estimates, strict=True):
-        np.testing.assert_array_equal(one, other)
     shares = [share for _, share in steps]
     assert shares == sorted(shares)
     assert all(0 <= share <= 1 for share in shares)
@@ -253,8 +247,8 @@ def test_a_plan_never_sees_data_and_a_run_is_the_same_with_the_same_randomness(n
     if plan.infeasible:
         return
     table = table_for(plan)
-    first, second = (plan.run(table, rng=StreamRandomness(b"same")).to_json() for _ in range(2))
-    assert json.dumps(first) == json.dumps(second)
+    first, second = (asdict(plan.run(table, rng=StreamRandomness(b"same"))) for _ in range(2))
+    np.testing.assert_equal(first, second)
     # What it says is a function of its arguments alone, whatever was run before.
     again = telling.planned(name, columns, query, budget=plan.budget)
     assert again.to_json() == plan.to_json()

@@ -186,7 +186,7 @@ def test_whatever_the_number_of_rows_no_noise_is_larger_than_was_said_before_the
     plan = planned(schema_of(2, 9, 40, 3), {"marginals": 3}, budget=budget)
     ones, pairs = plan.split.at_most(plan.triples)
     for rows in (0, 1, 30, 1_000, 50_000, 10**9):
-        steps = plan._steps(mixture_fit._Schedule.of(plan.split, rows), rows)
+        steps = plan.split.steps(mixture_fit._Schedule.of(plan.split, rows), plan.triples, rows)
         drawn = zip([*plan.split.on_ones(steps[0]), *plan.split.on_pairs(steps[1])], [*ones, *pairs], strict=True)
         assert all(noise.variance <= (1 + 1e-9) * said.variance for noise, said in drawn)
         assert sum(step.amount for step in steps) <= plan.split.tables.amount

@@ -1,7 +1,8 @@
-"""Survey weights on a file and in a database, against pandas: what a weight counts as, and what is refused."""
+"""Survey weights on a file and in each database, against pandas: what a weight counts as, and what is refused."""
 
 from __future__ import annotations
 
+import csv
 from fractions import Fraction
 from io import StringIO
 
@@ -18,7 +19,7 @@ from releases.engine.tables.query import TableCounts
 from releases.engine.verification.recording import with_noise_scaled
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.questions import of_columns_asked
-from tests.engine.tables.test_tables import load_duckdb, load_postgres
+from tests.engine.tables.test_contract import EACH_ENGINE
 
 CAP = 50
 #: The rule for weights outside is another than that of weighted questions, which take them at the ends.
@@ -83,12 +84,11 @@ QUERIES = [
 ]
 
 
-@pytest.mark.parametrize(
-    "load", [load_duckdb, pytest.param(load_postgres, marks=pytest.mark.postgres)], ids=["file", "postgresql"]
-)
-def test_weighted_answers_are_those_of_pandas(load, tmp_path, request):
+@EACH_ENGINE
+def test_weighted_answers_are_those_of_pandas(load, request):
     text = survey()
-    table = load(text, tmp_path, request)
+    rows = csv.DictReader(StringIO(text))
+    table = load([{name: value or None for name, value in row.items()} for row in rows], request)
     for query in QUERIES:
         plan = planned(query)
         with with_noise_scaled(ALMOST_NONE):

@@ -9,6 +9,7 @@ from django.core.management.base import CommandError
 
 from benchmarks.engine import (
     certificates,
+    estimates,
     filters,
     fit,
     means,
@@ -39,6 +40,7 @@ def test_a_file_or_a_mechanism_that_is_not_there_is_named(tmp_path, monkeypatch)
         (small_groups, "adult.csv"),
         (replicates, "adult.csv"),
         (wide, "adult13.csv"),
+        (estimates, "health_insurance.csv"),
         (nist, "nist_national2019.csv"),
         (fit, "adult_reduced.csv"),
         (certificates, "adult_reduced.csv"),
@@ -70,8 +72,8 @@ def test_the_command_prints_tables_and_writes_them_to_the_folder_given(monkeypat
     assert TABLE.markdown() in written
     assert "1 targets met, 1 missed" in written
     known = (
-        "nist, orders, noise, designs, means, quantiles, replicates, kernels, fit, wide, certificates, session, "
-        "smalldb, filters, tables, load"
+        "nist, orders, noise, designs, means, quantiles, replicates, kernels, fit, wide, estimates, certificates, "
+        "session, smalldb, filters, tables, load"
     )
     with pytest.raises(CommandError, match=f"--only: fast must be one of {known}"):
         call_command("bench", only="fast", stdout=said)
@@ -86,6 +88,20 @@ def test_quantiles_are_compared_with_those_of_ways_that_find_them_too(tmp_path, 
     for row in table.rows:
         assert all(float(cell) < 5 for cell in row.cells[5:8])
         assert int(row.cells[9]) >= 14
+
+
+def test_what_a_wide_fit_takes_is_measured_in_a_process_of_its_own(tmp_path):
+    nist_rows = [f"{i % 80},{1 + i % 2},{1 + i % 6},{1 + i % 9},{1 + i % 3}" for i in range(300)]
+    (tmp_path / "nist_national2019.csv").write_text("\n".join(["AGEP,SEX,MSP,RAC1P,HOUSING_TYPE", *nist_rows]))
+    for name in ("adult.csv", "health_insurance.csv"):
+        (tmp_path / name).write_text("a,b\n1,2\n")
+    (table,) = estimates.tables(tmp_path, columns=(5,), epsilons=("1",))
+    (row,) = table.rows
+    columns, _, epsilon, stated, seconds, times, _, megabytes = row.cells
+    assert (columns, epsilon) == ("5", "1")
+    assert float(stated) > 0
+    assert float(seconds) > 0
+    assert row.is_met == (0.5 <= float(times) <= 2 and float(megabytes) <= 500)
 
 
 def test_means_of_small_groups_are_compared_with_those_of_the_table(tmp_path, monkeypatch):

@@ -18,7 +18,6 @@ from releases.engine.workload.smooth_sensitivity import (
     SmoothBound,
     SortedColumn,
     distance_to_instability,
-    local_sensitivity,
     quantile_rank,
     sensitivity_at_distance,
     smooth_sensitivity,
@@ -113,7 +112,7 @@ def test_sensitivities_at_every_distance_and_smooth_ones_are_those_of_brute_forc
         assert all(one >= other for one, other in zip(found, true, strict=True))
         assert value_of(bound) >= truly_smooth * (1 - 1e-12)
         assert far <= truly_far
-    assert value_of(bound) >= local_sensitivity(column, q=q, neighbours=relation)
+    assert value_of(bound) >= found[0]
     if relation is REPLACE and any(table):
         # That a row may vanish or appear changes nothing, as long as there is one to replace.
         assert found == brute_force(table, values, q, relation, may_drop=False)

@@ -11,15 +11,18 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
+from django.urls import reverse
 
 from releases import services
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import PrivacyUnit
 from releases.management import scale
 from releases.management.processes import free_address
+from releases.models import Dataset
 from releases.publication import files
 from tests.web.conftest import COLUMNS, write_json
+from tests.web.pages import words
 from tests.web.steps import ask_for, protect
 
 #: Needs escaping wherever it is written into a URL.
@@ -124,8 +127,8 @@ def command(tmp_path, monkeypatch):
     monkeypatch.setattr("releases.management.commands.release.ensure_database", lambda: None)
     workload = {"version": 1, "queries": [{"marginal": ["sex"]}]}
 
-    def give(table, columns=COLUMNS):
-        schema = {"version": 1, "unit": {"kind": "row"}, "neighbours": "add_remove", "columns": columns}
+    def give(table, columns=COLUMNS, neighbours="add_remove"):
+        schema = {"version": 1, "unit": {"kind": "row"}, "neighbours": neighbours, "columns": columns}
         given = {"mechanism": "laplace-queries", "epsilon": "40", "delta": "0", "budget": "100", "policy": "pure"}
         given |= {"schema": write_json(tmp_path / "s", schema), "workload": write_json(tmp_path / "w", workload)}
         out = tmp_path / uuid.uuid4().hex
@@ -133,6 +136,24 @@ def command(tmp_path, monkeypatch):
         return counted_in(out)
 
     return give
+
+
+@pytest.fixture
+def refused_alike(command, as_, alice):
+    """Why the command line refuses tables of a connection, by its name and by its address, in the words of its page."""
+
+    def said(connection, table):
+        found = set()
+        for named in (connection, services.connections.connection_named(connection).address):
+            with pytest.raises(CommandError) as refused:
+                command(f"{named}#{table}")
+            found.add(str(refused.value))
+        (why,) = found
+        assert why in words(as_(alice).get(reverse("database_table", args=[connection])))
+        assert not Dataset.objects.exists()
+        return why
+
+    return said
 
 
 def counted(release):

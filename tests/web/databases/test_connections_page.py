@@ -5,18 +5,23 @@ import socket
 import struct
 import threading
 from contextlib import contextmanager, suppress
+from urllib.parse import quote, quote_plus
 
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from django.urls import reverse
+from django.utils.html import escape
+from django.views.debug import ExceptionReporter
 
 from releases import services
+from releases.engine.tables.facts import UnreadableTable
 from releases.ledger import decisions
 from releases.models import Ending, EntryKind, LedgerEntry, NotAllowed, RegisteredConnection
 from releases.services.connections import Unavailable
 from releases.services.release_inputs import Refusal
 from releases.storage.addresses import without_secrets
+from releases.worker import runner
 from tests.web.conftest import COLUMNS
 from tests.web.databases.conftest import OTHERWISE, PASSWORD
 from tests.web.pages import body, field_value, words
@@ -194,6 +199,50 @@ def test_a_password_is_given_to_no_server_that_an_administrator_registers_to_rea
         with pytest.raises(Unavailable):
             services.connections.tables_of(services.connections.connection_named("ward"))
         assert PASSWORD.encode() in b"".join(sent)
+
+
+def test_a_password_of_another_program_is_given_to_no_server(settings, tmp_path):
+    """What libpq looks for by itself; variables with a password do not reach the process (`test_runner.py`)."""
+    kept = tmp_path / "pgpass"
+    kept.write_text("*:*:*:*:of another program")
+    kept.chmod(0o600)
+    with pytest.MonkeyPatch.context() as patch, asks_for_the_plain_password() as (port, sent):
+        patch.setenv("PGPASSFILE", str(kept))
+        settings.CONNECTIONS = {"ward": f"postgresql://reader@127.0.0.1:{port}/ward?sslmode=disable"}
+        ward = services.connections.connection_named("ward")
+        for asked in (
+            lambda: services.connections.tables_of(ward),
+            lambda: services.reading.columns_of_server(ward.location("ward.patients"), is_checked=True),
+            lambda: services.reading.columns_of_server(ward.location("ward.patients"), is_checked=False),
+        ):
+            with pytest.raises((Unavailable, UnreadableTable)):
+                asked()
+        assert sent
+        assert b"of another program" not in b"".join(sent)
+
+
+def all_forms():
+    return PASSWORD, quote(PASSWORD, safe=""), quote_plus(PASSWORD), escape(PASSWORD)
+
+
+@pytest.mark.confined
+@pytest.mark.parametrize("address", [DB, "mariadb://reader@db/clinic", "s3://reader@clinic/ward?endpoint=https://db"])
+def test_a_page_about_an_error_shows_no_password(settings, monkeypatch, address):
+    """Not where Django shows what every variable held, and not in what Python prints of values that hold it."""
+    settings.DEBUG, settings.CONNECTIONS = True, {"ward": address}
+    monkeypatch.setenv("CONNECTION_WARD_PASSWORD", PASSWORD)
+    ward = services.connections.connection_named("ward")
+    monkeypatch.setattr(runner, "_follow", lambda *_: 1 / 0)
+    for asked in (
+        lambda: services.connections.tables_of(ward),
+        lambda: services.connections._columns_of(ward, "ward.patients", is_checked=True),
+        lambda: services.reading.count(None, None, ward.location("ward.patients")),
+    ):
+        with pytest.raises(ZeroDivisionError) as raised:
+            asked()
+        shown = ExceptionReporter(None, raised.type, raised.value, raised.tb).get_traceback_html()
+        assert "has_network" in shown
+        assert not any(each in shown for each in all_forms())
 
 
 def test_the_self_test_is_run_once_a_version_for_lists_and_always_before_a_charge(registered, unregistered, use, queue):

@@ -1,11 +1,13 @@
 """Tables in databases: chosen from a list, counted where they are, with one budget for all that they will ever hold."""
 
+import re
 import uuid
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.core.management import CommandError
 from django.db import connection as site
 from django.urls import reverse
 
@@ -13,13 +15,14 @@ from releases import checks, services
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.errors import InvalidInput
-from releases.models import Dataset, Ending, EntryKind, LedgerEntry, ReleaseState, Session
+from releases.models import Dataset, Ending, EntryKind, LedgerEntry, Release, ReleaseState, RequestState, Session
+from releases.planning import column_checks
 from releases.services.connections import Unavailable
 from releases.services.release_inputs import Refusal
-from tests.web.conftest import COLUMNS
+from tests.web.conftest import COLUMNS, FOR_ROWS
 from tests.web.databases.conftest import OTHERWISE, PASSWORD, PATIENTS, counted
-from tests.web.pages import words
-from tests.web.steps import ask_for, protect
+from tests.web.pages import body, words
+from tests.web.steps import ask_for, protect, rule, submit
 
 pytestmark = pytest.mark.postgres
 
@@ -49,10 +52,10 @@ def release_of(queue):
 def is_given_back(until_it_ends):
     """Whether the charge of a release that fails is given back, and its end is laid to the table."""
 
-    def ended(release):
+    def ended(release, *, number=1):
         until_it_ends(release)
         failed = (release.status, release.ended_because) == (ReleaseState.FAILED, Ending.AWAY)
-        return failed and entries(EntryKind.RETURN) == 1
+        return failed and entries(EntryKind.RETURN) == number
 
     return ended
 
@@ -96,6 +99,58 @@ def test_one_budget_spans_what_the_table_holds_at_different_times(clinic, declar
     assert [males(each) for each in (before, after)] == [MALES, MALES + 7]
     spent = LedgerEntry.objects.filter(budget=dataset.budget, kind=EntryKind.CHARGE)
     assert sorted(spent.values_list("release", flat=True)) == sorted([before.pk, after.pk])
+
+
+def test_nothing_that_is_shown_kept_or_sent_tells_how_many_rows_a_growing_table_has_or_had(
+    as_, alice, sofia, clinic, declared, make_queued, caplog, mailoutbox
+):
+    """What is published has noise of a hundred thousand rows, and hits one of these numbers once in 10,000 times."""
+    males, females, more = 40_009, 64_720, 15_551
+    fill = "INSERT INTO ward.patients SELECT 'x', 30, '{}', '' FROM generate_series(1, {})"
+    clinic.run("TRUNCATE ward.patients", fill.format("male", males), fill.format("female", females))
+    dataset, releases = declared(), []
+    for step in ("at first", "grown"):
+        if step == "grown":
+            clinic.run(fill.format("male", more), "ANALYZE ward.patients", "VACUUM FULL ward.patients")
+        release = make_queued(dataset, {"marginal": ["sex"]}, epsilon="0.00001", options=FOR_ROWS)
+        assert services.execution.execute_release(release_id=release.pk), step
+        release.refresh_from_db()
+        releases.append(release)
+    budget = dataset.budget.pk
+    pages = [
+        *(reverse(page, args=[dataset.pk]) for page in ("dataset_detail", "columns", "protection", "budget")),
+        *(reverse(page, args=[each.pk]) for page in ("release_detail", "receipt") for each in releases),
+        *(f"/api/releases/{each.pk}" for each in releases),
+        *(
+            f"/api/datasets/{dataset.pk}",
+            reverse("budget_detail", args=[budget]),
+            "/datasets/",
+            "/releases/",
+            "/notices/",
+        ),
+        *("/review/", "/review/budgets/", "/review/ledger.csv", reverse("connections"), "/"),
+        reverse("compare_releases", args=[releases[0].pk]) + f"?other={releases[1].pk}",
+    ]
+    shown = {f"{page} as {who}": body(as_(who).get(page)) for page in pages for who in (alice, sofia)}
+    for path in Path(settings.RELEASES_DIR).rglob("*"):
+        if path.suffix in (".csv", ".json", ".md", ".html", ".txt"):
+            shown[str(path)] = path.read_text()
+    with site.cursor() as cursor:
+        for table in site.introspection.table_names(cursor):
+            cursor.execute(f'SELECT * FROM "{table}"')
+            shown[table] = repr(cursor.fetchall())
+    shown["log"], shown["mail"] = caplog.text, "".join(each.body for each in mailoutbox)
+    assert len(shown) > 60
+    # What is published is found in this way, whatever sign is before it.
+    for release in releases:
+        (published, *_) = counted(release).values()
+        assert re.search(
+            rf"(?<![\d,]){abs(published):,}(?![\d,])",
+            shown[f"{reverse('release_detail', args=[release.pk])} as {alice}"],
+        )
+    for number in (males, females, males + more, males + females, males + females + more, more):
+        written = re.compile(rf"(?<![\w.-]){number}(?![\w-])|(?<![\d,]){number:,}(?![\d,])")
+        assert not [place for place, text in shown.items() if written.search(text)], number
 
 
 def test_a_live_session_counts_the_rows_that_are_there_at_each_question_and_charges_once(
@@ -151,6 +206,15 @@ def test_a_number_of_rows_that_comes_and_goes_is_never_public(register, make_dat
         services.datasets.join_population(dataset=dataset, other=uploaded, by=alice)
 
 
+def test_the_page_that_declares_the_id_of_a_person_says_which_texts_are_one_person(as_, alice, register, make_dataset):
+    in_database = register()
+    services.datasets.declare_universe(dataset=in_database, columns=COLUMNS, by=alice)
+    for dataset in (in_database, make_dataset(epsilon="")):
+        page = words(as_(alice).get(reverse("protection", args=[dataset.pk])))
+        assert "1 and 1.0, A and a, or é as one character and as e with an accent, are two people" in page
+        assert "a no-break space does" in page
+
+
 def test_a_plan_for_a_public_number_of_rows_reads_no_table_in_a_database(declared, queue, until_it_ends, monkeypatch):
     queued = queue(declared())
     plan = services.releases.plan_of(release=queued)
@@ -160,24 +224,114 @@ def test_a_plan_for_a_public_number_of_rows_reads_no_table_in_a_database(declare
     assert entries(EntryKind.RETURN) == 1
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ("ALTER TABLE ward.patients DROP COLUMN sex", "has no column sex any more"),
-        ("ALTER TABLE ward.patients ALTER COLUMN age TYPE text", "has another type now: text and not integer"),
-        ("REVOKE SELECT ON ward.patients FROM reader", "lists no table ward.patients any more"),
-    ],
-)
-def test_a_table_that_is_listed_otherwise_is_refused_before_the_charge_and_given_back_after_it(
-    clinic, declared, release_of, queue, is_given_back, change, says
-):
+#: What is done to a table or its server, and what is said then of a release that has read nothing.
+CHANGES = {
+    "gone": ("ALTER TABLE ward.patients DROP COLUMN sex", "has no column sex any more"),
+    "renamed": ("ALTER TABLE ward.patients RENAME COLUMN age TO years", "has no column age any more"),
+    "of another type": (
+        "ALTER TABLE ward.patients ALTER COLUMN age TYPE text",
+        "another type now: text and not integer",
+    ),
+    "called otherwise": ("ALTER TABLE ward.patients RENAME TO people", "lists no table ward.patients any more"),
+    "not readable": ("REVOKE SELECT ON ward.patients FROM reader", "lists no table ward.patients any more"),
+    "away": ("ALTER ROLE reader NOLOGIN", "does not answer, or does not let this site sign in"),
+}
+#: By a formula, and by a lookup table.
+MADE = [
+    {"name": "decade", "type": "integer", "edges": [0, 3, 9], "formula": "floor(age / 10)"},
+    {"name": "known", "type": "categorical", "categories": ["w", "m"], "formula": 'recode(sex, {"female": "w"}, "m")'},
+]
+#: Of which no release here is.
+DECLARED_LATER = [{"name": "note", "type": "categorical", "categories": ["well", "ill"]}]
+
+
+@pytest.fixture
+def each_kind(declared, make_draft, alice, settings):
+    """A dataset whose columns a release of each kind reads, and what makes a draft of each."""
+    settings.MAX_ATTEMPTS = 2
     dataset = declared()
-    queued = queue(dataset)
+    services.datasets.declare_universe(dataset=dataset, columns=[*COLUMNS, *MADE], by=alice)
+
+    def checking():
+        plan = column_checks.planned_check(dataset.schema, dataset.budget, rows=len(PATIENTS))
+        return services.column_checks.draft_check(dataset=dataset, plan=plan, by=alice)
+
+    def asking():
+        given = {"title": "Ask away", "epsilon": "1", "options": {"population": 200}, "way": "pmw-online"}
+        return services.sessions.draft_session(dataset=dataset, by=alice, **given)
+
+    return dataset, {
+        "tables": lambda: make_draft(dataset, {"marginal": ["age", "sex"]}, epsilon="1"),
+        "made columns": lambda: make_draft(dataset, {"marginal": ["decade", "known"]}, epsilon="1"),
+        "a check": checking,
+        "a session": asking,
+    }
+
+
+@pytest.mark.parametrize(("change", "says"), CHANGES.values(), ids=CHANGES)
+def test_whatever_a_release_is_it_is_refused_before_its_charge_and_its_charge_is_given_back_after_it(
+    clinic, each_kind, alice, is_given_back, change, says
+):
+    """Also where the column is declared no longer since the release was planned."""
+    dataset, draft_of = each_kind
+    queued, drafts = ({kind: make() for kind, make in draft_of.items()} for _ in range(2))
+    for release in queued.values():
+        submit(release, alice)
     clinic.run(change)
-    with pytest.raises(Refusal, match=f"{says}.*Nothing was charged"):
-        release_of(dataset)
+    for kind, release in drafts.items():
+        with pytest.raises(Refusal, match=f"{says}.*Nothing was charged"):
+            pytest.fail(f"{kind}: {submit(release, alice)}")
+    assert entries(EntryKind.CHARGE) == len(queued)
+    services.datasets.declare_universe(dataset=dataset, columns=DECLARED_LATER, by=alice)
+    for place, (kind, release) in enumerate(queued.items(), start=1):
+        assert is_given_back(release, number=place), kind
+
+
+@pytest.mark.parametrize("place", range(len(CHANGES)), ids=CHANGES)
+def test_once_rows_may_have_been_read_every_cause_has_one_reason_and_the_charge_stays(
+    clinic, each_kind, alice, monkeypatch, until_it_ends, place
+):
+    _, draft_of = each_kind
+    change, _ = list(CHANGES.values())[place]
+    release, opening = list(draft_of.values())[place % len(draft_of)](), services.attempts.about_to_open
+    submit(release, alice)
+
+    def opened(*given):
+        opening(*given)
+        clinic.run(change)
+
+    monkeypatch.setattr("releases.services.attempts.about_to_open", opened)
+    if change == CHANGES["of another type"][0]:
+        # Every text of these is read as the number that it was.
+        assert services.execution.execute_release(release_id=release.pk)
+        return
+    until_it_ends(release)
+    assert (release.status, release.ended_because) == (ReleaseState.FAILED, "")
+    assert release.meaning == ReleaseState.FAILED.meaning
+    assert (entries(EntryKind.CHARGE), entries(EntryKind.RETURN)) == (1, 0)
+
+
+def test_a_table_that_is_listed_otherwise_is_refused_before_a_reviewer_s_approval_charges(
+    clinic, declared, make_draft, alice, sofia, as_
+):
+    """Also where the column is declared no longer since."""
+    dataset = declared()
+    release = make_draft(dataset, {"marginal": ["sex"]}, epsilon="45")
+    rule(review_above="1")
+    assert submit(release, alice) is None
+    asked = release.reviews.get()
+    services.datasets.declare_universe(dataset=dataset, columns=DECLARED_LATER, by=alice)
+    clinic.run("ALTER TABLE ward.patients RENAME COLUMN sex TO gender")
+    with pytest.raises(Refusal, match=r"has no column sex any more\. Nothing was charged"):
+        services.reviews.approve_release(request=asked, by=sofia)
+    given = {"decision": "approve", "epsilon": "", "note": ""}
+    page = as_(sofia).post(reverse("release_request", args=[asked.pk]), given)
+    assert "has no column sex any more. Nothing was charged" in words(page)
+    asked.refresh_from_db()
+    assert (asked.state, entries(EntryKind.CHARGE)) == (RequestState.WAITING, 0)
+    clinic.run("ALTER TABLE ward.patients RENAME COLUMN gender TO sex")
+    services.reviews.approve_release(request=asked, by=sofia, send=False)
     assert entries(EntryKind.CHARGE) == 1
-    assert is_given_back(queued)
 
 
 def test_a_database_that_is_away_costs_nothing(as_, alice, declared, release_of, queue, is_given_back, settings):
@@ -311,3 +465,58 @@ def test_the_command_line_releases_from_a_table_by_its_database_s_name_or_addres
     assert command(f"{clinic.address}#ward.patients") == counts
     # One table, and one budget for both.
     assert Dataset.objects.get().budget.entries.filter(kind=EntryKind.CHARGE).count() == 2
+
+
+def test_the_command_line_refuses_in_the_words_of_the_page(clinic, command, refused_alike):
+    for change, undone, says in (
+        (*RIGHTS[0], "The role by which this site signs in to clinic is a superuser"),
+        (*RIGHTS[3], "The role by which this site signs in to clinic may write to tables"),
+        ("ALTER ROLE reader NOLOGIN", "ALTER ROLE reader LOGIN", "clinic does not answer, or does not let this site"),
+    ):
+        clinic.run(change)
+        assert says in refused_alike("clinic", "ward.patients")
+        clinic.run(undone)
+    clinic.run(*OTHERWISE)
+    assert "clinic counts texts, numbers, dates or persons otherwise" in refused_alike("clinic", "ward.patients")
+    clinic.run("DROP FUNCTION ward.chr")
+    for table in ("ward.secrets", "ward.odd.name", "pg_catalog.pg_authid"):
+        with pytest.raises(CommandError, match="must be one of the tables that clinic lists"):
+            command(f"clinic#{table}")
+    # A column that is not there, and a number of rows that would be public, as the pages and the API refuse them.
+    with pytest.raises(CommandError, match="is not a column of the table"):
+        command("clinic#ward.stays")
+    with pytest.raises(CommandError, match=r"add_remove for ward\.patients, a table in a database"):
+        command("clinic#ward.patients", neighbours="replace")
+    assert entries(EntryKind.CHARGE) == 0
+
+
+def test_the_command_line_refuses_a_table_that_changed_before_it_is_charged(clinic, command, monkeypatch):
+    """The columns were declared a moment ago."""
+    submit_release = services.releases.submit_release
+
+    def changed(**given):
+        clinic.run("ALTER TABLE ward.patients DROP COLUMN sex")
+        return submit_release(**given)
+
+    monkeypatch.setattr("releases.services.releases.submit_release", changed)
+    with pytest.raises(CommandError, match=r"has no column sex any more\. Nothing was charged"):
+        command("clinic#ward.patients")
+    assert (entries(EntryKind.CHARGE), Release.objects.count()) == (0, 0)
+
+
+def test_the_command_line_names_a_connection_that_is_not_used_and_no_secret_that_was_typed(clinic, command, settings):
+    role, _, where = clinic.address.partition("@")
+    for typed, says in (
+        (f"{role}:hush@{where}#ward.patients", "no such connection"),
+        (f"{role}:hush@{where}", "names no table; write #TABLE behind it"),
+        ("clinic#", "names no table; write #TABLE behind it"),
+        ("clinic", "clinic is not a file"),
+        ("nowhere#ward.patients", "no such connection"),
+    ):
+        with pytest.raises(CommandError, match=says) as refused:
+            command(typed)
+        assert "hush" not in str(refused.value)
+    settings.CONNECTIONS = {"clinic": f"{role}:hush@{where}"}
+    with pytest.raises(CommandError, match=r"clinic is not used\. It must have no password") as refused:
+        command("clinic#ward.patients")
+    assert "hush" not in str(refused.value)

@@ -6,6 +6,7 @@ from datetime import date
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from django.core.management import CommandError
 
 from releases import checks, services
 from releases.engine.errors import InvalidInput
@@ -89,6 +90,18 @@ def test_a_file_that_is_gone_or_became_a_link_out_of_its_folder_costs_nothing(
         os.symlink(tmp_path / "elsewhere.parquet", stays)
     until_it_ends(queued)
     assert LedgerEntry.objects.filter(kind=EntryKind.RETURN).count() == 1
+
+
+def test_the_command_line_releases_from_a_file_of_a_folder_by_name_or_address(folder, stays, command):
+    for named in ("share", f"file://{folder}"):
+        assert command(f"{named}#stays.parquet", COLUMNS[1:]) == {"female": 20, "male": 40}
+    with pytest.raises(CommandError, match="must be one of the tables that share lists"):
+        command("share#link.parquet")
+
+
+def test_the_command_line_says_of_a_folder_that_is_gone_what_the_page_says(folder, refused_alike):
+    folder.rmdir()
+    assert "share does not answer" in refused_alike("share", "stays.parquet")
 
 
 def test_a_folder_offers_its_own_files_alone(folder, stays, tmp_path, register):

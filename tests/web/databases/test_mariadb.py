@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import pymysql
 import pytest
+from django.core.management import CommandError
 
 from releases import services
 from releases.engine.errors import InvalidInput
@@ -127,6 +128,19 @@ def test_a_server_that_counts_otherwise_is_refused_before_anything_is_charged(
         with pytest.raises((Unavailable, Refusal), match="counts texts, numbers, dates or persons otherwise"):
             each()
     assert not LedgerEntry.objects.filter(kind=EntryKind.CHARGE).exists()
+
+
+def test_the_command_line_releases_from_a_table_by_name_or_address(registered, ward, command):
+    assert command("ward#patients") == command(f"{ward.address}#patients")
+    with pytest.raises(CommandError, match="must be one of the tables that ward lists"):
+        command("ward#seen")
+
+
+def test_the_command_line_says_of_a_role_that_writes_what_the_page_says(registered, ward, refused_alike):
+    ward.run(RIGHTS[1][0])
+    assert "The role by which this site signs in to ward" in refused_alike("ward", "patients")
+    ward.run(RIGHTS[1][1], "ALTER USER reader ACCOUNT LOCK")
+    assert "ward does not answer, or does not let this site sign in" in refused_alike("ward", "patients")
 
 
 def test_a_session_sees_one_moment_and_cannot_write(ward, mariadb_database, monkeypatch):

@@ -6,6 +6,7 @@ from contextlib import closing
 from functools import cache
 
 import pytest
+from django.core.management import CommandError
 from django.urls import reverse
 from sqlglot import exp
 
@@ -148,7 +149,7 @@ def test_the_self_test_is_run_once_a_version_and_before_a_charge_where_it_was_no
         for times in (1, 0):
             tested.clear()
             services.connections.tables_of(services.connections.connection_named("lake"))
-            services.connections.opened(dataset)
+            services.connections.opened(dataset, dataset.schema)
             assert len(tested) == times
 
 
@@ -167,7 +168,8 @@ def test_a_server_that_counts_otherwise_is_refused_before_the_charge(lake, use, 
 
 def test_all_that_a_run_counts_is_of_one_moment(lake, use, release_of, spark_clinic, opens_tables):
     schema = {"version": 1, "unit": {"kind": "row"}, "neighbours": "add_remove", "columns": COLUMNS}
-    location = services.connections.opened(use(), asks_catalogue=False)
+    dataset = use()
+    location = services.connections.opened(dataset, dataset.schema, asks_catalogue=False)
     table = open_table(location, names={"age", "sex"})
     try:
         counts = TableCounts(table, Schema.from_json(schema))
@@ -182,7 +184,8 @@ def test_all_that_a_run_counts_is_of_one_moment(lake, use, release_of, spark_cli
 
 def test_a_run_is_not_disturbed_by_another_session_of_its_process(lake, use, spark_clinic, opens_tables):
     """Spark's program gives what was set aside to the thread's first session, even to one that is closed by then."""
-    location = services.connections.opened(use(), asks_catalogue=False)
+    dataset = use()
+    location = services.connections.opened(dataset, dataset.schema, asks_catalogue=False)
     for is_closed in (False, True):
         with closing(spark.RemoteSession(spark_clinic.address)) as first:
             assert type(first._session).getActiveSession() is first._session
@@ -261,6 +264,23 @@ def test_the_command_line_releases_from_a_table_of_spark(lake, spark_clinic, com
     assert command(f"{spark_clinic.address}#{spark_clinic.patients}") == counts
     assert command(f"{spark_clinic.address.replace('sc:', 'spark:')}#{spark_clinic.patients}") == counts
     assert Dataset.objects.get().budget.entries.filter(kind=EntryKind.CHARGE).count() == 2
+
+
+def test_the_command_line_refuses_in_the_words_of_the_page(lake, spark_clinic, command, refused_alike, monkeypatch):
+    with pytest.raises(CommandError, match="must be one of the tables that lake lists"):
+        command(f"{spark_clinic.address}#ward.secrets")
+    RegisteredConnection.objects.update(reads_only=False)
+    assert "lake cannot be asked what this site may do there" in refused_alike("lake", spark_clinic.patients)
+    RegisteredConnection.objects.update(reads_only=True, server_version="")
+
+    def otherwise(server, counted):
+        raise UnreadableTable("counts otherwise", field="server")
+
+    monkeypatch.setattr(query, "refuse_unless_right", otherwise)
+    assert "lake counts otherwise" in refused_alike("lake", spark_clinic.patients)
+    monkeypatch.setattr(spark, "_RETRIES", 0)
+    RegisteredConnection.objects.update(address="sc://127.0.0.1:1")
+    assert "lake does not answer, or does not let this site sign in" in refused_alike("lake", spark_clinic.patients)
 
 
 @pytest.mark.parametrize(

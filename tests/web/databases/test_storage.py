@@ -306,7 +306,7 @@ def test_storage_that_is_away_or_denies_costs_nothing_before_it_is_read_and_has_
 def test_storage_that_goes_away_after_it_has_named_the_columns_costs_nothing(
     queued, bucket, until_it_ends, monkeypatch
 ):
-    location = services.connections.opened(queued.dataset)
+    location = services.connections.opened(queued.dataset, queued.dataset.schema)
     monkeypatch.setattr(services.connections, "opened", lambda *_, **named: location)
     bucket.denies = DENIED
     assert until_it_ends(queued).ended_because == Ending.AWAY
@@ -361,6 +361,16 @@ def test_the_command_line_releases_from_storage_by_name_or_address(bucket, comma
     assert command(f"{bucket.address}#stays.parquet", COLUMNS[1:]) == counts
     with pytest.raises(CommandError, match="no such connection"):
         command(f"{bucket.address.replace('ward', 'yard')}#stays.parquet")
+
+
+def test_the_command_line_refuses_in_the_words_of_the_page(bucket, command, refused_alike, settings):
+    with pytest.raises(CommandError, match="must be one of the tables that store lists"):
+        command("store#notes.txt")
+    settings.CONNECTIONS_READ_ONLY = []
+    assert "store cannot be asked what this site may do there" in refused_alike("store", "stays.parquet")
+    settings.CONNECTIONS_READ_ONLY = ["store"]
+    bucket.denies = DENIED
+    assert "store does not answer, or does not let this site sign in" in refused_alike("store", "stays.parquet")
 
 
 HTTPS = "s3://key@clinic/ward?endpoint=https://store.example.org"

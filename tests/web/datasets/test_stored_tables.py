@@ -84,7 +84,7 @@ def test_a_table_that_was_changed_is_not_released_and_the_charge_is_given_back(q
 def test_a_session_answers_nothing_from_a_table_that_was_changed(session, dataset, alice, unread, monkeypatch):
     # Even where this process has hashed it a moment ago and keeps that in mind.
     monkeypatch.setattr(stored_tables, "_SETTLED_NS", -(10**12))
-    stored_tables.checked(dataset)
+    stored_tables.checked(dataset, dataset.schema)
     write_into(dataset)
     with pytest.raises(services.release_inputs.Refusal, match="Nothing was answered and nothing is used up"):
         services.sessions.ask_session(session=session, query={"sex": ["male"]}, by=alice)
@@ -110,15 +110,15 @@ def test_a_session_hashes_its_table_once_and_a_run_each_time(dataset, monkeypatc
     monkeypatch.setattr(stored_tables, "_SETTLED_NS", -(10**12))
     hashed = hashed_by(monkeypatch)
     for _ in range(3):
-        stored_tables.checked(dataset, rehash=False)
+        stored_tables.checked(dataset, dataset.schema, rehash=False)
     assert hashed == [path_of(dataset)]
-    stored_tables.checked(dataset)
+    stored_tables.checked(dataset, dataset.schema)
     assert hashed == [path_of(dataset)] * 2
     # And each time where the file may have been changed just now.
     monkeypatch.setattr(stored_tables, "_SETTLED_NS", 10**15)
     hashed = hashed_by(monkeypatch)
     for _ in range(2):
-        stored_tables.checked(dataset, rehash=False)
+        stored_tables.checked(dataset, dataset.schema, rehash=False)
     assert len(hashed) == 2
 
 
@@ -126,7 +126,7 @@ def test_a_table_in_a_database_of_its_own_is_not_checked(dataset):
     Dataset.objects.update(location="connection://clinic#ward.people", file_sha256="")
     # Its database is asked instead, once the settings name one.
     with pytest.raises(services.connections.Unavailable):
-        stored_tables.checked(Dataset.objects.get())
+        stored_tables.checked(Dataset.objects.get(), dataset.schema)
     assert list(services.stored_tables.faults()) == []
 
 
@@ -232,7 +232,9 @@ OUTSIDE = [
 
 def test_a_worker_s_connection_reaches_its_table_and_nothing_else(dataset, settings, opens_tables, tmp_path):
     settings.DUCKDB_MEMORY_LIMIT = "123MiB"
-    connection = query.open_table(stored_tables.checked(dataset).location, limits=scratch.limits()).connection
+    connection = query.open_table(
+        stored_tables.checked(dataset, dataset.schema).location, limits=scratch.limits()
+    ).connection
     beside = pa.table({"a": [1]})
     pyarrow.parquet.write_table(beside, tmp_path / "beside.parquet")
     # Not even a variable of the program.

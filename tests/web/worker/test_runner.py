@@ -149,10 +149,12 @@ def test_a_reader_that_is_killed_is_made_again(monkeypatch, ended):
 def test_it_knows_no_secret_of_the_site(monkeypatch, ended):
     monkeypatch.setenv("DATABASE_URL", "postgresql://secret")
     monkeypatch.setenv("SECRET_KEY_FILE", "/secret")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "of another program")
+    for of_another in ("AWS_ACCESS_KEY_ID", "PGPASSWORD", "PGHOSTADDR", "PGSERVICE", "PGOPTIONS"):
+        monkeypatch.setenv(of_another, "of another program")
     probe(monkeypatch, "import os\nreturn sorted(os.environ)")
     known = set(asked())
     assert not {"DATABASE_URL", "SECRET_KEY_FILE", "AWS_ACCESS_KEY_ID"} & known
+    assert not [each for each in known if each.startswith("PG")]
     assert "AWS_EC2_METADATA_DISABLED" in known
 
 

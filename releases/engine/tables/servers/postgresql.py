@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -72,6 +73,10 @@ _RIGHTS = {
 }
 
 
+#: No file of this account is looked into for a password: whoever signs in is in the URL alone.
+_NO_FILE = f"{os.devnull}/none"
+
+
 class _Session:
     """A PostgreSQL server, asked in one transaction that cannot write: all counts are of one moment."""
 
@@ -83,7 +88,7 @@ class _Session:
         refuse_unless_confined()
         import psycopg
 
-        self._connection = psycopg.connect(url)
+        self._connection = psycopg.connect(url, passfile=_NO_FILE)
         self._connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         self._connection.read_only = True
         self._connection.server_cursor_factory = psycopg.RawServerCursor
@@ -140,7 +145,7 @@ def _asked(url: str) -> Iterator[Connection[Any]]:
     import psycopg
 
     options = f"-c statement_timeout={SECONDS}s"
-    with psycopg.connect(url, connect_timeout=SECONDS, options=options) as connection:
+    with psycopg.connect(url, connect_timeout=SECONDS, options=options, passfile=_NO_FILE) as connection:
         connection.read_only = True
         yield connection
 
