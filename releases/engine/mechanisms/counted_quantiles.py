@@ -142,10 +142,11 @@ STEPS = Option(
     name="steps",
     help="Where rows are counted around each of several quantiles: “powers” for few cells that get narrow fast towards "
     "it, “slices” for such cells in a part of the rows that each quantile has for itself, or “squares” for more cells "
-    "of more even widths. Slices are for at least five quantiles of all rows, where the ranks stated before are no "
-    "more; elsewhere it is powers. Around a single quantile it is always squares.",
-    choices=(SLICES, POWERS, SQUARES),
-    default=SLICES,
+    "of more even widths. Slices help with five or more quantiles of some ten thousand rows or more; in small tables "
+    "they are farther off. By group, of fewer quantiles or values, and where the ranks stated before would be larger, "
+    "powers are used instead. Around a single quantile it is always squares.",
+    choices=(POWERS, SLICES, SQUARES),
+    default=POWERS,
     before=SQUARES,
 )
 

@@ -76,7 +76,8 @@ from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Tally
 
 #: Of epsilon, to the tree, to each level of the cuts and to the counts of slices and of cells; the draws have the rest.
-#: Chosen on wages made up from Adult's ages and hours.
+#: Chosen with incomes, Adult's ages in days and wages made up from its ages and hours all in view, so that no table
+#: confirms them. Of 1,000 rows values were 2.8 to 3.8 times as far off as by powers.
 _TREE, _CUTS, COUNTS = Fraction(16, 160), Fraction(3, 160), Fraction(44, 160)
 #: Of beta, to the tree.
 TREE_BETA = Fraction(1, 10)

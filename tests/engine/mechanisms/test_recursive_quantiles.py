@@ -203,9 +203,7 @@ def test_every_quantile_is_inside_as_often_as_is_said_whatever_the_rows(neighbou
 def test_nine_draws_are_less_far_off_than_nine_from_the_whole_table():
     """Also in a pile of equal rows, in which the first three lie and a fourth of which has its own place."""
     at = [Fraction(place, 10) for place in range(1, 10)]
-    plan = planned(
-        NAME, WIDE, {"quantiles": {"column": "x", "at": [str(float(share)) for share in at]}}, steps="powers"
-    )
+    plan = planned(NAME, WIDE, {"quantiles": {"column": "x", "at": [str(float(share)) for share in at]}})
     column, stream = plan.schema.universe.attributes[0], StreamRandomness(b"errors")
     rows = np.sort(np.concatenate([np.full(7_000, 900), np.arange(13_000) * 30 + 1_000]))
     counts = tally(rows)
@@ -242,7 +240,7 @@ def one_by_one(places, at, lowest, highest):
 @pytest.mark.parametrize("unit", [None, PERSON], ids=["row", "person"])
 def test_slices_with_all_that_is_counted_before_and_after_cost_exactly_the_budget(neighbours, unit):
     for query, levels in ((DECILES, 4), (NINETEEN, 5)) if neighbours == "add_remove" else ((NINETEEN, 5),):
-        plan = planned(NAME, WIDE, query, neighbours, unit=unit, epsilon="0.3")
+        plan = planned(NAME, WIDE, query, neighbours, unit=unit, epsilon="0.3", steps="slices")
         moved, slices = (2 if unit else 1) * (2 if neighbours == "replace" else 1), plan.slices
         counted = slices.tree.levels / slices.tree.scale + 1 / slices.scale + 1 / plan.noise.scale
         assert moved * counted + levels * slices.cuts.epsilon + slices.draw == Fraction(3, 10)
@@ -253,7 +251,10 @@ def test_slices_with_all_that_is_counted_before_and_after_cost_exactly_the_budge
 @both
 def test_a_run_in_slices_draws_what_was_planned(neighbours):
     """Whatever the rows: as many draws of each law."""
-    plan, moved = planned(NAME, WIDE, IN_SLICES[neighbours], neighbours), 2 if neighbours == "replace" else 1
+    plan, moved = (
+        planned(NAME, WIDE, IN_SLICES[neighbours], neighbours, steps="slices"),
+        2 if neighbours == "replace" else 1,
+    )
     many, slices, branches, levels = (
         len(plan.slices.shares),
         plan.slices,
@@ -300,7 +301,7 @@ def test_draws_in_two_slices_together_span_their_epsilon_and_no_more(neighbours)
 @both
 def test_each_level_of_the_tree_moves_by_what_is_paid_for(neighbours):
     moved = 2 if neighbours == "replace" else 1
-    tree = planned(NAME, WIDE, IN_SLICES[neighbours], neighbours).slices.tree
+    tree = planned(NAME, WIDE, IN_SLICES[neighbours], neighbours, steps="slices").slices.tree
     assert tree.branches**tree.levels > 500_000
     for width in (1, 2, 4):
         found = max(
@@ -354,7 +355,7 @@ def test_the_rank_in_a_slice_is_that_in_the_table_less_the_rows_before_it():
 def test_in_slices_every_quantile_is_inside_and_no_rank_is_farther_than_was_stated(neighbours, epsilon):
     """No rows, few, equal ones in which cuts lie, and many that lie close together."""
     runs, stream = 40, StreamRandomness(b"in slices")
-    plan = planned(NAME, WIDE, IN_SLICES[neighbours], neighbours, beta="1/5", epsilon=epsilon)
+    plan = planned(NAME, WIDE, IN_SLICES[neighbours], neighbours, beta="1/5", epsilon=epsilon, steps="slices")
     assert plan.slices is not None
     some = np.random.default_rng(3)
     many = some.lognormal(9, 1, 6000).astype(int).clip(0, 500_000).tolist()
@@ -372,13 +373,17 @@ def test_in_slices_every_quantile_is_inside_and_no_rank_is_farther_than_was_stat
         assert max(missed, broken) <= runs / 5 + 5 * sqrt(runs * 4 / 25)
 
 
-def test_fewer_than_five_quantiles_groups_and_few_values_are_not_cut_in_slices():
+def test_only_five_quantiles_or_more_of_all_rows_of_many_values_are_cut_in_slices_and_only_if_asked_for():
     team = [{"name": "team", "type": "categorical", "categories": ["a", "b"], "outside": "b"}]
     grade = [{"name": "x", "type": "integer", "edges": [0, 4]}]
     by_team = {"quantiles": {**DECILES["quantiles"], "by": "team"}}
     for columns, query in ((WIDE, QUARTILES), ([*WIDE, *team], by_team), (grade, DECILES)):
-        assert planned(NAME, columns, query).slices is None
-    slices, powers = (planned(NAME, WIDE, DECILES, steps=word) for word in ("slices", "powers"))
-    assert powers.slices is None
-    assert planned(NAME, WIDE, DECILES, "replace").slices is None
-    assert slices.expectation.alpha <= powers.expectation.alpha
+        assert planned(NAME, columns, query, steps="slices").slices is None
+    slices, default = planned(NAME, WIDE, DECILES, steps="slices"), planned(NAME, WIDE, DECILES)
+    assert slices.slices is not None
+    assert (default.slices, default.options["steps"]) == (None, "powers")
+    assert slices.expectation.alpha <= default.expectation.alpha
+    # Where rows are replaced the ranks of nine slices are more, and so the same is planned as by powers.
+    instead, powers = (planned(NAME, WIDE, DECILES, "replace", steps=word) for word in ("slices", "powers"))
+    assert instead.slices is None
+    assert (instead.events, instead.windows) == (powers.events, powers.windows)
