@@ -95,6 +95,18 @@ a-row-that-changes-its-part-moves-one-rank in releases/engine/mechanisms/recursi
   -is_alone = part.is_whole and self.groups == 1
   +is_alone = self.groups == 1
   tests/engine/mechanisms/test_recursive_quantiles.py::test_the_draws_of_a_level_together_span_its_epsilon_and_no_more
+levels-of-a-tree-paid-for-once in releases/engine/mechanisms/sliced_quantiles.py
+  -scale=levels * counts_moved(schema) / epsilon
+  +scale=counts_moved(schema) / epsilon
+  tests/engine/mechanisms/test_recursive_quantiles.py::test_slices_with_all_that_is_counted_before_and_after_cost_exactly_the_budget
+draws-in-slices-as-if-no-row-changed-its-slice in releases/engine/mechanisms/sliced_quantiles.py
+  -sensitivity=sensitivity_in_parts(self.cuts.schema, _HALF)
+  +sensitivity=_HALF
+  tests/engine/mechanisms/test_recursive_quantiles.py::test_a_run_in_slices_draws_what_was_planned
+path-that-leaves-no-room-for-noise in releases/engine/mechanisms/sliced_quantiles.py
+  -height >= -reached
+  +height >= reached
+  tests/engine/mechanisms/test_recursive_quantiles.py::test_paths_of_a_tree_hold_every_quantile_and_keep_their_ranks_as_often_as_is_said
 interval-from-the-first-edge-that-passes in releases/engine/mechanisms/counted_quantiles.py
   -low = edges[first - 1] if first else attribute.lowest
   +low = edges[first] if first < len(edges) else attribute.highest

@@ -55,7 +55,8 @@ Several quantiles share the counts: the cells are cut by the edges of all. Each 
 equal part of their epsilon; the values c are drawn from the rows between one another, so that each has epsilon over the
 logarithm of their number (`recursive_quantiles`). Its interval, from its own edges, and its ranks hold at beta over
 their number, so that all hold at once. The noise on H grows with the square root of their number, where releases one by
-one would have noise in proportion. Coverage and ranks hold for every c: they need only that edges were paid for.
+one would have noise in proportion. Coverage and ranks hold for every c: they need only that edges were paid for. Of
+five or more each may have a slice of the rows for itself (`sliced_quantiles`).
 
 By group, one of the categories of a column: each group's rows are a table of their own, with draws, edges and counts of
 its own, at the same s and t. What a group's draw costs grows in proportion to the rows that come to it or leave it, as
@@ -73,7 +74,7 @@ keep a distance of alpha = 2 Delta/epsilon_0 ln(|R|/beta), the logarithm of the 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
@@ -94,6 +95,7 @@ from releases.engine.mechanisms.choices import statistic_of
 from releases.engine.mechanisms.leaning_counts import leaning
 from releases.engine.mechanisms.quantiles import (
     LARGEST_DENOMINATOR,
+    Ends,
     draw_event,
     draw_value,
     draws_work,
@@ -102,7 +104,14 @@ from releases.engine.mechanisms.quantiles import (
     rank_sensitivity,
     values_of,
 )
-from releases.engine.mechanisms.recursive_quantiles import Recursion, counts_moved, levels_of, sensitivity_in_parts
+from releases.engine.mechanisms.recursive_quantiles import (
+    Recursion,
+    counts_moved,
+    levels_of,
+    places_of,
+    sensitivity_in_parts,
+)
+from releases.engine.mechanisms.sliced_quantiles import COUNTS, FEWEST, TREE_BETA, Sliced, Slices
 from releases.engine.noise.discrete import LARGEST_SCALE, discrete_laplace
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts, Tally
@@ -128,12 +137,15 @@ _RANKS_FORMULA = r"\alpha = \max_e \frac{r(e) + M(e)}{b} \text{ or } 2 \alpha_0 
 _SOURCE = "Derived: inversion of a test at each edge; the ranks by Dwork and Roth (2014), Theorem 3.10"
 
 
-SQUARES, POWERS = "squares", "powers"
+SQUARES, POWERS, SLICES = "squares", "powers", "slices"
 STEPS = Option(
     name="steps",
     help="Where rows are counted around each of several quantiles: “powers” for few cells that get narrow fast towards "
-    "it, or “squares” for more cells of more even widths. Around a single quantile it is always squares.",
-    choices=(POWERS, SQUARES),
+    "it, “slices” for such cells in a part of the rows that each quantile has for itself, or “squares” for more cells "
+    "of more even widths. Slices help with five or more quantiles of some ten thousand rows or more; in small tables "
+    "they are farther off. By group, of fewer quantiles or values, and where the ranks stated before would be larger, "
+    "powers are used instead. Around a single quantile it is always squares.",
+    choices=(POWERS, SLICES, SQUARES),
     default=POWERS,
     before=SQUARES,
 )
@@ -211,6 +223,11 @@ class CountedQuantile(Mechanism):
             return infeasible(request, "Its noise would not fit 64 bits at so small an epsilon. Spend more.")
         windows = _windows(request, asked, noise, groups=groups) if has_windows else ()
         between = _draws_between(request, asked, near=layout.near, groups=groups) if has_windows else None
+        if windows and is_sliced(request.options, len(asked), groups):
+            plan = self._plan_in_slices(request, asked, layout)
+            # Its ranks grow with the range, and those of windows with the number of quantiles.
+            if plan.expectation is not None and plan.expectation.alpha <= max(each.away + each.off for each in windows):
+                return plan
         if any(each.away * each.at.denominator > _LARGEST_OFFSET for each in windows):
             return infeasible(request, "Its ranks would not fit 64 bits at so small an epsilon. Spend more.")
         return CountedQuantilePlan(
@@ -224,10 +241,45 @@ class CountedQuantile(Mechanism):
                 "scale of the noise on a count": decimal_text(noise.scale),
                 **_described(windows, between, request.schema.counted),
             },
-            expectation=_bound_in_ranks(request, asked, noise, windows),
+            expectation=_bound_in_ranks(
+                request,
+                asked,
+                [window.away + window.off for window in windows] or [_ranks_of_all(each.at, noise) for each in asked],
+            ),
             formula=_FORMULA,
             source=_SOURCE,
             work=draws_work(3 * len(windows) * groups),
+        )
+
+    def _plan_in_slices(self, request: PlanRequest, asked: Sequence[Quantile], layout: Layout) -> Plan:
+        schema, whole, each = request.schema, request.budget.epsilon, float(request.beta) / len(asked)
+        attribute, shares = schema.universe[asked[0].attributes[0]], tuple(quantile.at for quantile in asked)
+        slices = Slices.planned(schema, attribute, shares, epsilon=whole, beta=each)
+        # Those of the slice that a quantile lies in, and one of every other.
+        cells = layout.most_cells(1) + len(asked) - 1
+        noise = CellNoise(scale=slices.scale, cells=cells, beta=float(1 - TREE_BETA) * each)
+        if slices.tree.scale > LARGEST_SCALE:
+            return infeasible(request, "Its noise would not fit 64 bits at so small an epsilon. Spend more.")
+        return CountedQuantilePlan(
+            **request.inputs(),
+            windows=(),
+            between=None,
+            slices=slices,
+            noise=noise,
+            events=(*slices.events(whole), DiscreteLaplaceEvent(noise_multiplier=1 / (COUNTS * whole))),
+            parameters={
+                "counts": f"{layout.most_cells(1) * len(asked):,}",
+                "scale of the noise on a count": decimal_text(noise.scale),
+                "levels of ranges counted before": f"{slices.tree.levels}",
+                "scale of the noise on a range": decimal_text(slices.tree.scale),
+                "levels of draws that cut the rows": f"{slices.cuts.levels}",
+                "epsilon of one of these": decimal_text(slices.cuts.epsilon),
+                "epsilon of the draws between the cuts": decimal_text(slices.draw),
+            },
+            expectation=_bound_in_ranks(request, asked, [slices.tree.off(at, beta=each) for at in shares]),
+            formula=_FORMULA,
+            source=_SOURCE,
+            work=draws_work(3 * len(asked)),
         )
 
 
@@ -282,7 +334,12 @@ def groups_of(statistic: Statistic, universe: Universe) -> int:
 
 
 def layout_of(options: Mapping[str, Any], quantiles: int) -> Layout:
-    return _BY_POWERS if quantiles > 1 and options[STEPS.name] == POWERS else _BY_SQUARES
+    return _BY_POWERS if quantiles > 1 and options[STEPS.name] != SQUARES else _BY_SQUARES
+
+
+def is_sliced(options: Mapping[str, Any], quantiles: int, groups: int) -> bool:
+    """Whether each quantile has a slice of the rows for itself, where not every value is an edge."""
+    return options[STEPS.name] == SLICES and quantiles >= FEWEST and groups == 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -361,6 +418,26 @@ def edges_between(low: int, middle: int, high: int, layout: Layout, attribute: A
     return sorted(edge for edge in edges if attribute.lowest < edge <= attribute.highest)
 
 
+def _edges_in_slice(sliced: Sliced, place: int, attribute: Attribute, layout: Layout) -> list[int]:
+    """In places, closer together towards the value drawn; none but the slice's own and those within J."""
+    bits, everything = sliced.bits, places_of(attribute, sliced.bits)
+    starts = [everything.lowest, *sliced.cuts, everything.highest + 1]
+    first, last = starts[place], max(starts[place], starts[place + 1] - 1)
+    low, high = (end - attribute.lowest for end in sliced.located[place])
+    value = sliced.values[place] >> bits
+    low, high = min(max(low, first >> bits), value), max(min(high, last >> bits), value)
+    edges = {end << bits for step in layout.steps for end in _at_share(low, value, high, step)}
+    return sorted(edge for edge in edges if first < edge <= last)
+
+
+def _cut_to_tree(sliced: Sliced, place: int, ends: tuple[int, int], attribute: Attribute) -> tuple[int, int, int]:
+    """The value and the interval's ends in units of the last place, from the interval in places."""
+    low, high = (attribute.lowest + (end >> sliced.bits) for end in ends)
+    least, most = sliced.located[place]
+    low, high = (max(low, least), min(high, most)) if low <= most and least <= high else (least, most)
+    return min(max(attribute.lowest + (sliced.values[place] >> sliced.bits), low), high), low, high
+
+
 def _at_share(low: int, middle: int, high: int, share: tuple[int, int]) -> tuple[int, int]:
     """What is so far on the way from `middle` to `low`, and from the value after it to the one after `high`."""
     part, whole = share
@@ -375,11 +452,13 @@ class CountedQuantilePlan(Plan):
         windows: what the outer edges for each quantile are drawn by; none where every value is an edge.
         between: the draws between them, one for each quantile.
         noise: on the counts.
+        slices: what is drawn and counted in the place of windows; None where the rows are not cut.
     """
 
     windows: tuple[Window, ...]
     between: Recursion | None
     noise: CellNoise
+    slices: Slices | None = None
 
     def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
         """The estimates are in the column's units, and so are the ends of their intervals, `spans`."""
@@ -389,6 +468,8 @@ class CountedQuantilePlan(Plan):
         tally, groups = counts.tally(statistic.attributes), groups_of(statistic, self.schema.universe)
         tallies = [in_group(tally, group) for group in range(groups)] if len(statistic.attributes) > 1 else [tally]
         progress("Choosing", 0.4)
+        if self.slices is not None:
+            return self._run_in_slices(self.slices, tally, attribute, rng, progress)
         own = [self._edges(each, attribute, rng) for each in tallies]
         progress("Adding noise", 0.7)
         # As many draws whatever was chosen; of narrow windows the last are not used.
@@ -410,6 +491,32 @@ class CountedQuantilePlan(Plan):
             for place, quantile in enumerate(quantiles_of(statistic))
         ]
         return self._result(found, noisy, edges, attribute)
+
+    def _run_in_slices(
+        self, slices: Slices, tally: Tally, attribute: Attribute, rng: Randomness, progress: Progress
+    ) -> Result:
+        sliced, layout = slices.drawn(tally, attribute, rng), layout_of(self.options, len(slices.shares))
+        progress("Adding noise", 0.7)
+        edges = [_edges_in_slice(sliced, place, attribute, layout) for place in range(len(slices.shares))]
+        noise = discrete_laplace(scale=self.noise.scale, size=len(edges) * layout.most_cells(1), rng=rng)
+        cells = [
+            counted(rows, mine) + drawn[: len(mine) + 1]
+            for rows, mine, drawn in zip(sliced.rows, edges, noise.reshape(len(edges), -1), strict=True)
+        ]
+        # From here on only what was paid for and public numbers.
+        found = []
+        for place, at in enumerate(slices.shares):
+            before, after = sliced.noisy[:place], sliced.noisy[place + 1 :]
+            own = [*sliced.cuts[:place], *edges[place], *sliced.cuts[place:]]
+            up_to = np.cumsum([*before, *cells[place].tolist(), *after]).tolist()
+            reaches = [
+                self.noise.reach(at, below + 1, len(own) - below, beta=self.noise.beta) for below in range(len(own))
+            ]
+            ends = interval(_heights(up_to, range(len(own)), at), reaches, own, places_of(attribute, sliced.bits))
+            found.append([_cut_to_tree(sliced, place, ends, attribute)])
+        every = [each for place, mine in enumerate(edges) for each in (*mine, *sliced.cuts[place : place + 1])]
+        begin = [attribute.lowest + (edge >> sliced.bits) for edge in every]
+        return self._result(found, [np.concatenate(cells)], [begin], attribute)
 
     def _edges(self, tally: Tally, attribute: Attribute, rng: Randomness) -> list[list[int]]:
         """The edges for each quantile of some rows."""
@@ -497,7 +604,7 @@ def read_off(
     return min(max(value, low), high), low, high
 
 
-def _heights(up_to: Sequence[float], places: Sequence[int], at: Fraction) -> list[float]:
+def _heights(up_to: Sequence[float], places: Iterable[int], at: Fraction) -> list[float]:
     """H at so many edges, of sums of counts up to each."""
     return [at.denominator * up_to[place] - at.numerator * up_to[-1] for place in places]
 
@@ -518,7 +625,7 @@ def _crossing(
 
 
 def interval(
-    heights: Sequence[float], reaches: Sequence[int], edges: Sequence[int], attribute: Attribute
+    heights: Sequence[float], reaches: Sequence[int], edges: Sequence[int], attribute: Attribute | Ends
 ) -> tuple[int, int]:
     """Between which values no edge's H' is too far from 0 to leave a quantile on its other side."""
     known = list(zip(heights, reaches, strict=True))
@@ -541,10 +648,7 @@ def _says(titles: Sequence[str], ends: Sequence[tuple[int, int]], attribute: Att
     return f"{in_one_line(listed)}{after}{', all at once' if len(listed) > 1 else ''}."
 
 
-def _bound_in_ranks(
-    request: PlanRequest, asked: Sequence[Quantile], noise: CellNoise, windows: Sequence[Window]
-) -> Bound:
-    ranks = [window.away + window.off for window in windows] or [_ranks_of_all(each.at, noise) for each in asked]
+def _bound_in_ranks(request: PlanRequest, asked: Sequence[Quantile], ranks: Sequence[Fraction]) -> Bound:
     counted = request.schema.counted
     listed = in_one_line([rank_says(each, alpha, counted)[:-1] for each, alpha in zip(asked, ranks, strict=True)])
     return Bound(

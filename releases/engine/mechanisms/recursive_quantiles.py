@@ -103,12 +103,13 @@ class Recursion:
 
     def draw(self, tally: Tally, attribute: Attribute, rng: Randomness) -> list[int]:
         """A value for each share, in units of the last place, from the rows of one group."""
-        bits = _bits_of_places(attribute) if len(self.shares) > 1 else 0
-        everything = Ends(lowest=0, highest=(values_of(attribute) << bits) - 1)
-        found = self._draw(
-            in_places(tally, attribute.lowest, bits), everything, RowsPart.whole(self.shares), rng, everything
-        )
+        bits = bits_of_places(attribute) if len(self.shares) > 1 else 0
+        found = self.draw_places(in_places(tally, attribute.lowest, bits), places_of(attribute, bits), rng)
         return [attribute.lowest + (place >> bits) for place in found]
+
+    def draw_places(self, rows: Tally, everything: Ends, rng: Randomness) -> list[int]:
+        """The same of places, which do not fall."""
+        return self._draw(rows, everything, RowsPart.whole(self.shares), rng, everything)
 
     def _draw(self, rows: Tally, everything: Ends, part: RowsPart, rng: Randomness, within: Ends) -> list[int]:
         if not part.shares:
@@ -164,10 +165,15 @@ class RowsPart:
         )
 
 
-def _bits_of_places(attribute: Attribute) -> int:
+def bits_of_places(attribute: Attribute) -> int:
     """The logarithm of W, from the number of values, which is public."""
     room = _ROOM if values_of(attribute) > FEWEST_PIECES else FEWEST_PIECES.bit_length() - 1
     return max(0, min(_MOST_BITS, room - (values_of(attribute) - 1).bit_length()))
+
+
+def places_of(attribute: Attribute, bits: int) -> Ends:
+    """All places."""
+    return Ends(lowest=0, highest=(values_of(attribute) << bits) - 1)
 
 
 def in_places(tally: Tally, lowest: int, bits: int) -> Tally:

@@ -27,6 +27,7 @@ from releases.engine.verification.looks import (
     along_in_tenths,
     chosen,
     corners,
+    counts_at_the_ends,
     estimates,
     first_update,
     jump,
@@ -481,6 +482,15 @@ WAYS: dict[tuple[str, str], Case] = {
         )
         for name, budget, share in (("laplace-tree", PURE, HALF), ("gaussian-cumulative", APPROXIMATE, TWENTIETH))
     },
+    # So many quantiles of so many values that the rows are cut in slices. A quarter of epsilon or so is for the counts.
+    ("counted-quantile", "steps: slices"): Case(
+        columns=_numbers(360),
+        queries=[{"quantiles": {"column": "x", "at": [f"0.{tenth}" for tenth in range(1, 10)]}}],
+        pairs=_pairs(
+            add_remove=([(0,)], []), replace=([(0,)], [(360,)]), look_at=counts_at_the_ends, weakened=TWENTIETH
+        ),
+        share=HALF,
+    ),
     # Twice the noise that it needs.
     ("exponential-metric", "constant: theorem"): _of_a_median(
         _pairs(add_remove=([(30,), (0,)], [(30,)]), replace=([(0,)], [(30,)]), look_at=estimates, weakened=TENTH)

@@ -34,6 +34,17 @@ def note(name: str) -> LookAt:
     return look_at
 
 
+def counts_at_the_ends(_plan: Plan, one: Table, other: Table) -> Look:
+    """Of noisy counts of cells the first and the last, of all rows of the larger table at most."""
+    most = max(len(one), len(other))
+
+    def look(result: Result) -> Hashable:
+        counts = cast("list[int]", result.notes["noisy counts"])
+        return tuple(min(max(counts[place], 0), most) for place in (0, -1))
+
+    return look
+
+
 def released_total(_plan: Plan, one: Table, other: Table) -> Look:
     """The number of rows as released: all that the noise on it spends is in it."""
     low, high = sorted((float(len(one)), float(len(other))))

@@ -1,4 +1,4 @@
-"""Several quantiles drawn from the rows between those drawn before: exact privacy on small neighbours, and coverage.
+"""Several quantiles drawn from the rows between others, or in slices: exact privacy on small neighbours, and coverage.
 
 Statistical tests run on fixed streams; on a fresh one a right mechanism would fail each with probability at most 1e-6.
 """
@@ -12,9 +12,11 @@ from math import sqrt
 import numpy as np
 import pytest
 
+from releases.engine.accounting import accountant
 from releases.engine.mechanisms import recursive_quantiles
 from releases.engine.mechanisms.quantiles import draw_value
 from releases.engine.mechanisms.recursive_quantiles import Recursion, RowsPart, in_places
+from releases.engine.mechanisms.sliced_quantiles import RankTree, aside
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Tally
 from releases.engine.verification.recording import record
@@ -217,3 +219,171 @@ def test_nine_draws_are_less_far_off_than_nine_from_the_whole_table():
         [off([int(draw_value(counts, column, q, sensitivity=max(q, 1 - q), **apart)) for q in at]) for _ in range(40)]
     )
     assert ours < 0.8 * one_by_one
+
+
+DECILES = {"quantiles": {"column": "x", "at": [f"0.{place}" for place in range(1, 10)]}}
+NINETEEN = {"quantiles": {"column": "x", "at": [str(place / 20) for place in range(1, 20)]}}
+#: How many are cut in slices: where rows are replaced the ranks of nine are nearer around windows.
+IN_SLICES = {"add_remove": DECILES, "replace": NINETEEN}
+
+
+def one_by_one(places, at, lowest, highest):
+    """All values of the range that are a quantile."""
+    return [
+        y
+        for y in range(lowest, highest + 1)
+        if sum(x < y for x in places) <= at * len(places) <= sum(x <= y for x in places)
+    ]
+
+
+@both
+@pytest.mark.parametrize("unit", [None, PERSON], ids=["row", "person"])
+def test_slices_with_all_that_is_counted_before_and_after_cost_exactly_the_budget(neighbours, unit):
+    for query, levels in ((DECILES, 4), (NINETEEN, 5)) if neighbours == "add_remove" else ((NINETEEN, 5),):
+        plan = planned(NAME, WIDE, query, neighbours, unit=unit, epsilon="0.3", steps="slices")
+        moved, slices = (2 if unit else 1) * (2 if neighbours == "replace" else 1), plan.slices
+        counted = slices.tree.levels / slices.tree.scale + 1 / slices.scale + 1 / plan.noise.scale
+        assert moved * counted + levels * slices.cuts.epsilon + slices.draw == Fraction(3, 10)
+        price = accountant.price(plan.events, delta=Fraction(0), neighbours=plan.schema.neighbours)
+        assert price.pure_epsilon == Fraction(3, 10) * 10**accountant.EPSILON_PLACES
+
+
+@both
+def test_a_run_in_slices_draws_what_was_planned(neighbours):
+    """Whatever the rows: as many draws of each law."""
+    plan, moved = (
+        planned(NAME, WIDE, IN_SLICES[neighbours], neighbours, steps="slices"),
+        2 if neighbours == "replace" else 1,
+    )
+    many, slices, branches, levels = (
+        len(plan.slices.shares),
+        plan.slices,
+        plan.slices.tree.branches,
+        plan.slices.tree.levels,
+    )
+    for rows in ([], [(9,)] * 40, [(x,) for x in range(0, 500_000, 700)]):
+        run = record(lambda rng, rows=rows: plan.run(table(plan, rows), rng=rng), seed=b"slices")
+        drawn = [(draw.sampler, dict(draw.parameters)) for draw in run.draws]
+        noise = [(each["scale"], each["size"]) for sampler, each in drawn if sampler == "discrete_laplace"]
+        choices = [each for sampler, each in drawn if sampler == "exponential_mechanism"]
+        of_tree = [(slices.tree.scale, branches)] + [(slices.tree.scale, 2 * many * branches)] * (levels - 1)
+        assert noise == [*of_tree, (slices.scale, many), (plan.noise.scale, many * 15)]
+        assert [each["epsilon"] for each in choices] == [slices.cuts.epsilon] * (many - 1) + [slices.draw] * many
+        assert {each["sensitivity"] for each in choices[many - 1 :]} == {Fraction(moved, 2)}
+
+
+@both
+def test_draws_in_two_slices_together_span_their_epsilon_and_no_more(neighbours):
+    """Whatever rank is wanted, a row added to either slice or moved from one to the other."""
+    worst, rate = 0.0, 1 / (2 if neighbours == "replace" else 1)
+
+    def law(rows, away, ends):
+        off = [
+            max(sum(x < y for x in rows) - len(rows) / 2 - away, len(rows) / 2 + away - sum(x <= y for x in rows), 0)
+            for y in range(ends[0], ends[1] + 1)
+        ]
+        weights = np.exp(-rate * np.array(off))
+        return weights / weights.sum()
+
+    for low, high, aways, (gone, come) in product(
+        (0, 3, 40), (0, 3, 40), product((-5, 0, 3), repeat=2), product(range(8), repeat=2)
+    ):
+        many = [1] * low + [2] * low + [5] * high + [6] * high
+        pair = [*many, gone], [*many, come] if neighbours == "replace" else many
+        span = 0.0
+        for away, ends in zip(aways, ((0, 3), (4, 7)), strict=True):
+            inside = [[x for x in rows if ends[0] <= x <= ends[1]] for rows in pair]
+            span += np.ptp(log_ratios(*(law(rows, away, ends) for rows in inside)))
+        worst = max(worst, span)
+    assert worst == pytest.approx(1)
+
+
+@both
+def test_each_level_of_the_tree_moves_by_what_is_paid_for(neighbours):
+    moved = 2 if neighbours == "replace" else 1
+    tree = planned(NAME, WIDE, IN_SLICES[neighbours], neighbours, steps="slices").slices.tree
+    assert tree.branches**tree.levels > 500_000
+    for width in (1, 2, 4):
+        found = max(
+            sum(abs(sum(x // width == part for x in one) - sum(x // width == part for x in other)) for part in range(8))
+            for one, other in all_neighbours(range(8), most_rows=3, neighbours=neighbours)
+        )
+        assert found == moved
+    assert tree.levels * moved / tree.scale == Fraction(1, 10)
+
+
+@pytest.mark.parametrize("at", [Fraction(1, 2), Fraction(1, 10)])
+def test_paths_of_a_tree_hold_every_quantile_and_keep_their_ranks_as_often_as_is_said(at):
+    """Of tables for which it is hardest: noise of one scale for every level, and every value an end of parts."""
+    tree = RankTree(branches=3, levels=3, scale=Fraction(2), beta=0.4)
+    column, stream, runs = (
+        schema_of([{"name": "x", "type": "integer", "edges": [0, 22]}]).universe,
+        StreamRandomness(b"J"),
+        400,
+    )
+    alpha, crossed = tree.off(at, beta=0.4), 0
+    for rows in ([], [8] * 3, [9] * 40, [8] * 20 + [9] * 20, list(range(23)) * 9, [0] * 5 + [22] * 5):
+        true, there, missed, broken = one_by_one(rows, at, 0, 22), tally(rows), 0, 0
+        for _ in range(runs):
+            ((low, high),) = tree.located(there, column.attributes[0], [at], stream)
+            crossed += low > high
+            missed += not low <= true[0] <= true[-1] <= high
+            enough = sum(x <= low for x in rows) >= at * len(rows) - alpha
+            broken += not (enough and sum(x < high for x in rows) <= at * len(rows) + alpha)
+        assert max(missed, broken) <= runs * 0.4 + 5 * sqrt(runs * 0.24)
+    assert crossed == 0
+
+
+def test_a_path_ends_where_counts_without_noise_say():
+    """Noise of a scale of a hundredth is none; what it may exceed is a row or so: the ends are next to the quantile."""
+    tree = RankTree(branches=4, levels=4, scale=Fraction(1, 100), beta=0.1)
+    column = schema_of([{"name": "x", "type": "integer", "edges": [0, 200]}]).universe.attributes[0]
+    rows = [x for x in range(201) for _ in range(30)]
+    found = tree.located(tally(rows), column, list(SHARES), StreamRandomness(b"ends"))
+    for (low, high), at in zip(found, SHARES, strict=True):
+        true = one_by_one(rows, at, 0, 200)
+        assert true[0] - 1 <= low <= true[0] <= true[-1] <= high <= true[-1] + 1
+
+
+def test_the_rank_in_a_slice_is_that_in_the_table_less_the_rows_before_it():
+    assert [aside(Fraction(place, 4), [10, 20, 30, 40], 1) for place in (1, 2)] == [5, 7]
+    assert aside(Fraction(1, 2), [10, -20, 30], 1) == 0
+
+
+@both
+@pytest.mark.parametrize("epsilon", ["1", "20"])
+def test_in_slices_every_quantile_is_inside_and_no_rank_is_farther_than_was_stated(neighbours, epsilon):
+    """No rows, few, equal ones in which cuts lie, and many that lie close together."""
+    runs, stream = 40, StreamRandomness(b"in slices")
+    plan = planned(NAME, WIDE, IN_SLICES[neighbours], neighbours, beta="1/5", epsilon=epsilon, steps="slices")
+    assert plan.slices is not None
+    some = np.random.default_rng(3)
+    many = some.lognormal(9, 1, 6000).astype(int).clip(0, 500_000).tolist()
+    for rows in ([], [7], [0] * 4000, [3] * 2000 + [4] * 2000, many):
+        there, missed, broken, ordered = rows_of(plan.schema.universe, [(x,) for x in rows]), 0, 0, np.array(rows)
+        for _ in range(runs):
+            result = plan.run(there, rng=stream)
+            missed += not every_quantile_is_inside(plan, result, there)
+            far = False
+            for place, alpha in enumerate(plan.expectation.half_widths):
+                (low, high), wanted = result.spans[place][0], float(plan.slices.shares[place]) * len(rows)
+                assert low <= result.estimates[place][0] <= high
+                far |= (ordered <= low).sum() < wanted - alpha or (ordered < high).sum() > wanted + alpha
+            broken += far
+        assert max(missed, broken) <= runs / 5 + 5 * sqrt(runs * 4 / 25)
+
+
+def test_only_five_quantiles_or_more_of_all_rows_of_many_values_are_cut_in_slices_and_only_if_asked_for():
+    team = [{"name": "team", "type": "categorical", "categories": ["a", "b"], "outside": "b"}]
+    grade = [{"name": "x", "type": "integer", "edges": [0, 4]}]
+    by_team = {"quantiles": {**DECILES["quantiles"], "by": "team"}}
+    for columns, query in ((WIDE, QUARTILES), ([*WIDE, *team], by_team), (grade, DECILES)):
+        assert planned(NAME, columns, query, steps="slices").slices is None
+    slices, default = planned(NAME, WIDE, DECILES, steps="slices"), planned(NAME, WIDE, DECILES)
+    assert slices.slices is not None
+    assert (default.slices, default.options["steps"]) == (None, "powers")
+    assert slices.expectation.alpha <= default.expectation.alpha
+    # Where rows are replaced the ranks of nine slices are more, and so the same is planned as by powers.
+    instead, powers = (planned(NAME, WIDE, DECILES, "replace", steps=word) for word in ("slices", "powers"))
+    assert instead.slices is None
+    assert (instead.events, instead.windows) == (powers.events, powers.windows)
