@@ -55,6 +55,7 @@ from releases.publication.receipt import receipt_of, rows_of_one, stands_for, sy
 from releases.publication.region_maps import BOUNDARIES, boundaries_of
 from releases.publication.replicates import REPLICATES, replicates_of
 from releases.publication.spreadsheets import begins_a_formula
+from releases.publication.totals import TOTALS, totals_table
 from releases.publication.trust_map import TRUST_MAP, quality_of, trust_csv, trust_of
 from releases.publication.workbook import WORKBOOK, workbook_of
 from releases.questions.base import kind_of
@@ -92,6 +93,8 @@ def write(folder: Path, *, release: Release, made: MadeRelease) -> dict[str, Any
                 (folder / REPLICATES).write_text(replicates[1])
     metadata = description_of(receipt)
     _write_table(folder, ANSWERS, answers, metadata)
+    if (totals := _totals(made.plan.workload, answers, receipt)) is not None:
+        _write_table(folder, TOTALS, totals, metadata)
     if paired := associations_of(receipt):
         (folder / ASSOCIATIONS).write_text(associations_csv(paired, guarded))
     if boundaries := boundaries_of(release.dataset, made.plan.workload):
@@ -102,7 +105,7 @@ def write(folder: Path, *, release: Release, made: MadeRelease) -> dict[str, Any
         _write_table(folder, SYNTHETIC, synthetic, metadata)
     (folder / RECEIPT).write_text(json.dumps(receipt, indent=2, ensure_ascii=False) + "\n")
     result = _outcome(folder, receipt, {}, release)
-    for name, content in _to_read(folder, result, answers, has_synthetic_rows=synthetic is not None).items():
+    for name, content in _to_read(folder, result, answers, totals, has_synthetic_rows=synthetic is not None).items():
         (folder / name).write_bytes(content)
     sizes: dict[str, int] = {}
     for path in sorted(folder.iterdir()):
@@ -117,16 +120,16 @@ def write(folder: Path, *, release: Release, made: MadeRelease) -> dict[str, Any
 
 
 def _to_read(
-    folder: Path, result: Mapping[str, Any], answers: pa.Table, *, has_synthetic_rows: bool
+    folder: Path, result: Mapping[str, Any], answers: pa.Table, totals: pa.Table | None, *, has_synthetic_rows: bool
 ) -> dict[str, bytes]:
     """The notebook, the workbook and the report by their names. A release is published without what cannot be made
     rather than lost with it; the report comes last, since charts are drawn for it alone."""
     made = dict[str, bytes]()
     try:
         said = _report(folder, result)
-        replicates = result["receipt"].get("replicates")
-        made[NOTEBOOK] = notebook_of(said, has_synthetic_rows=has_synthetic_rows, replicates=replicates).encode()
-        if (workbook := workbook_of(answers, said)) is not None:
+        beside = {"has_totals": totals is not None, "has_synthetic_rows": has_synthetic_rows}
+        made[NOTEBOOK] = notebook_of(said, **beside, replicates=result["receipt"].get("replicates")).encode()
+        if (workbook := workbook_of(answers, said, totals=totals)) is not None:
             made[WORKBOOK] = workbook
         made |= report.files_of(said)
     except Exception:
@@ -404,6 +407,15 @@ def _mean_distance(
     pairs = zip(workload.families, counted, workload.split(estimate), strict=True)
     apart = [distance(made * scale, released) for family, made, released in pairs if isinstance(family, Marginal)]
     return {"mean_distance": math.floor(100 * sum(apart) / len(apart)) / 100} if apart else {}
+
+
+def _totals(workload: Question, answers: pa.Table, receipt: Mapping[str, Any]) -> pa.Table | None:
+    """What all groups of each question are together. A release is published without it rather than lost with it."""
+    try:
+        return totals_table(workload, answers, receipt, guarded)
+    except Exception:
+        _logger.exception("no totals were made; the release is published without them")
+        return None
 
 
 def _trust(

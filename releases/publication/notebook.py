@@ -119,6 +119,10 @@ def draw(query):
 
 for query in answers["query"].unique()[:12]:
     draw(query)"""
+_TOTALS = """\
+# What all groups of each question are together.
+totals = pd.read_csv("totals.csv", keep_default_na=False)
+totals"""
 _SYNTHETIC = """\
 synthetic = pd.read_csv("synthetic.csv")
 synthetic.describe(include="all")"""
@@ -234,7 +238,9 @@ for outcome in numbers[2:3]:
 }
 
 
-def notebook_of(report: Report, *, has_synthetic_rows: bool, replicates: Mapping[str, Any] | None) -> str:
+def notebook_of(
+    report: Report, *, has_totals: bool, has_synthetic_rows: bool, replicates: Mapping[str, Any] | None
+) -> str:
     """As JSON of nbformat 4.
 
     Args:
@@ -246,6 +252,7 @@ def notebook_of(report: Report, *, has_synthetic_rows: bool, replicates: Mapping
     shapes = [{"is_heat": each.is_heat, "spans": each.spans, "map_of": each.map_of} for each in of_answers]
     draws = _DRAW.replace("SAID", repr(shapes if is_drawn else []), 1)
     codes = [_READ, _DRAW_DATES if is_drawn and any(table.of_dates for table in of_answers) else draws]
+    codes += [_TOTALS] if has_totals else []
     codes += [_ASSOCIATIONS] if len(of_answers) < len(report.tables) else []
     codes += [_SYNTHETIC, _TRUST, _TRUST_CHARTS] if has_synthetic_rows else []
     codes += _of_replicates(replicates) if replicates and replicates["number"] else []

@@ -30,6 +30,7 @@ README = "README.txt"
 #: What each file holds, by the beginning of its name.
 FILES = {
     "answers": "Every answer with its error band",
+    "totals": "What all groups of each question are together, with error bands",
     "associations": "The counts of every pair of columns that was chosen, each with its error band",
     "boundaries": "The regions of the maps, by column, as GeoJSON",
     "synthetic": "Synthetic rows",

@@ -45,7 +45,7 @@ from releases.publication.receipt import (
 )
 from releases.publication.region_maps import Maps, column_of, map_of, read_maps
 from releases.publication.shares import MOST_CELLS, Whole
-from releases.publication.totals import TOGETHER, of_counts, of_groups
+from releases.publication.totals import TOGETHER, of_table, public_rows
 from releases.publication.trust_map import TRUST_MAP
 from releases.publication.trust_section import TrustSection, trust_section
 from releases.questions.base import kind_of
@@ -202,10 +202,10 @@ def _tables(
         in_whole = question.is_counts and kind.counts_rows
         is_whole = (isinstance(family, Marginal) or kind.has_shares) and 1 < cells <= MOST_CELLS
         # Of weights the number of rows, public or not, is not the whole.
-        known = None if kind.has_shares else _public_rows(result["receipt"])
+        known = None if kind.has_shares else public_rows(result["receipt"])
         every = read(first, first + cells) if cells <= MOST_CELLS else []
         shares = _shares(rows, every, known=known) if is_whole else []
-        total, named_so = _total(question, family, every, result["receipt"]), (TOGETHER, *[""] * (len(columns) - 1))
+        total, named_so = of_table(question, family, every, result["receipt"]), (TOGETHER, *[""] * (len(columns) - 1))
         on_map = map_of(maps, question, family, read, first=first, unit=unit_of(question, notes))
         if not question.is_counts and not question.is_open:
             labels = [(each,) for each in with_units(question, (label for (label,) in labels), notes)]
@@ -221,7 +221,7 @@ def _tables(
                         (*label, *_values(row, in_whole=in_whole), *shares[place : place + 1])
                         for place, (label, row) in enumerate(zip(labels, rows, strict=True))
                     ),
-                    *((*named_so, *_values(each, in_whole=in_whole), *[""] * bool(shares)) for each in total),
+                    *([(*named_so, *_values(total, in_whole=in_whole), *[""] * bool(shares))] if total else []),
                 ),
                 more=f"{left:,} more answers are in answers.csv." if left else "",
                 has_one_axis=kind.has_one_axis,
@@ -238,29 +238,6 @@ def _tables(
         )
         first += cells
     return tuple(tables)
-
-
-def _public_rows(receipt: Mapping[str, Any]) -> float | None:
-    total = receipt["total"]
-    return total["estimate"] if total.get("is_exact") else None
-
-
-def _total(
-    question: Question, family: Family | Part, every: Rows, receipt: Mapping[str, Any]
-) -> list[dict[str, float]]:
-    """What all of a table come to, as on the page; nothing where that cannot be said.
-
-    Args:
-        every: its rows.
-    """
-    found = None
-    if isinstance(question, Inquiry):
-        if isinstance(family, Part) and not question.is_open:
-            found = of_groups(question, family, every, receipt)
-    elif len(every) > 1 and "estimate" in every[0] and isinstance(family, Marginal):
-        whole = Whole.of(*([row[name] for row in every] for name in _NUMBERS), rows=_public_rows(receipt))
-        found = None if whole is None else of_counts(whole)
-    return [] if found is None else [found]
 
 
 def _shares(rows: Rows, every: Rows, *, known: float | None) -> list[str]:

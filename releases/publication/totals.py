@@ -1,4 +1,5 @@
-"""The line of all groups together below a table, from what was released: it costs nothing.
+"""The line of all groups together below a table, from what was released: it costs nothing. `totals.csv` has it of each
+question, on a line of its own, so that whoever adds up `answers.csv` counts no row twice.
 
 Let x_i be the true numbers of the groups of a table that holds each counted row once, and L_i <= x_i <= U_i for all i
 at once, with probability 1 - beta. With the same probability:
@@ -34,27 +35,31 @@ the noisy sums of all groups.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from releases.engine.domain.attribute import Attribute
 from releases.engine.workload.kinds.mean import Mean
 from releases.engine.workload.kinds.quantiles import Quantiles
 from releases.engine.workload.kinds.variance import Variance
-from releases.engine.workload.questions import Inquiry, dates_of
+from releases.engine.workload.queries import Family, Marginal
+from releases.engine.workload.questions import Inquiry, Question, dates_of
 from releases.engine.workload.row_sums import rounded_outwards
 from releases.engine.workload.row_variances import variances_within
 from releases.engine.workload.statistic import Part
-from releases.publication.shares import Whole
+from releases.publication.shares import MOST_CELLS, Whole
 from releases.questions.base import statistic_kind
 
-#: What the line is called.
-TOGETHER = "all together"
+#: What the line is called, and the files that hold it.
+TOGETHER, TOTALS = "all together", "totals"
+#: What `totals.csv` calls counts. Other statistics are called as a workload asks for them.
+_COUNTED = "counts"
 _NUMBERS = ("estimate", "lower", "upper")
 #: What the means and variances of groups are read off, as their release publishes it: of rows that count alike, and by
 #: weights.
@@ -65,6 +70,53 @@ _PRODUCTS, _REACH = "noisy sums of the products of the distances to both ends", 
 _COUNTS, _CELLS = "noisy counts", "cells begin at"
 #: More than the published numbers lose by being rounded to doubles, in their own size.
 _ROUNDED = 1e-12
+
+
+def totals_table(
+    question: Question, answers: pa.Table, receipt: Mapping[str, Any], guarded: Callable[[str], str]
+) -> pa.Table | None:
+    """What all groups of each question are together, a row each; None where nothing can be said of any.
+
+    Args:
+        answers: as their file has them.
+        guarded: makes a text one that no spreadsheet takes for a formula.
+    """
+    if question.is_open or not set(_NUMBERS) <= set(answers.column_names):
+        return None
+    statistic = question.statistic.kind if isinstance(question, Inquiry) else _COUNTED
+    numbers, first, found = answers.select(list(_NUMBERS)), 0, []
+    for family in question.families:
+        cells = family.cells(question.universe)
+        every = numbers.slice(first, cells).to_pylist() if 1 < cells <= MOST_CELLS else []
+        if (total := of_table(question, family, every, receipt)) is not None:
+            found.append({"query": guarded(family.title(question.universe)), "statistic": statistic, **total})
+        first += cells
+    columns = [pa.field("query", pa.string()), pa.field("statistic", pa.string()), *numbers.schema]
+    return pa.Table.from_pylist(found, schema=pa.schema(columns)) if found else None
+
+
+def of_table(
+    question: Question, family: Family | Part, every: Sequence[Mapping[str, Any]], receipt: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """What all of a table come to, as on the page; None where that cannot be said.
+
+    Args:
+        every: its rows.
+    """
+    if isinstance(question, Inquiry):
+        return (
+            of_groups(question, family, every, receipt) if isinstance(family, Part) and not question.is_open else None
+        )
+    if len(every) < 2 or "estimate" not in every[0] or not isinstance(family, Marginal):
+        return None
+    whole = Whole.of(*([row[name] for row in every] for name in _NUMBERS), rows=public_rows(receipt))
+    return None if whole is None else of_counts(whole)
+
+
+def public_rows(receipt: Mapping[str, Any]) -> float | None:
+    """The number of rows of a release, where it is public."""
+    total = receipt["total"]
+    return total["estimate"] if total.get("is_exact") else None
 
 
 def of_counts(whole: Whole) -> dict[str, float]:
@@ -94,7 +146,8 @@ def of_groups(
         return None
     estimates, lowers, uppers = ([float(row[name]) for row in rows] for name in _NUMBERS)
     if kind.has_shares or kind.is_total:
-        return _within(math.fsum(estimates), math.fsum(lowers), math.fsum(uppers))
+        # The sums of the decimals that are published, with no more digits than these.
+        return _within(*(float(sum(map(Decimal, map(str, each)))) for each in (estimates, lowers, uppers)))
     if not isinstance(statistic, Mean | Variance):
         return None
     name = statistic.of[place]

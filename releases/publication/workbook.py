@@ -25,8 +25,9 @@ _PLAIN = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_nu
 _WIDEST = 60
 
 
-def workbook_of(answers: pa.Table, said: Report) -> bytes | None:
-    """The answers, and what a reader must know of them on a second sheet; None of more than `MOST_CELLS`."""
+def workbook_of(answers: pa.Table, said: Report, *, totals: pa.Table | None = None) -> bytes | None:
+    """The answers, what all groups are together where there is something to say, and what a reader must know of them, a
+    sheet each; None of more than `MOST_CELLS`."""
     if answers.num_rows * answers.num_columns > MOST_CELLS:
         return None
     written = io.BytesIO()
@@ -35,23 +36,29 @@ def workbook_of(answers: pa.Table, said: Report) -> bytes | None:
         # The same release gives the same file.
         book.set_properties({"title": said.title, "created": datetime.fromisoformat(said.date)})
         bold, wrapped = book.add_format({"bold": True}), book.add_format({"text_wrap": True, "valign": "top"})
-        sheet = book.add_worksheet("Answers")
-        for place, name in enumerate(answers.column_names):
-            sheet.set_column(place, place, _width(name, answers.column(name)))
-        sheet.freeze_panes(1, 0)
-        sheet.autofilter(0, 0, answers.num_rows, answers.num_columns - 1)
-        sheet.write_row(0, 0, answers.column_names, bold)
-        number = 0
-        for batch in answers.to_batches():
-            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                number += 1
-                sheet.write_row(number, 0, map(_cell, row))
+        _add_sheet(book, "Answers", answers, bold)
+        if totals is not None:
+            _add_sheet(book, "Totals", totals, bold)
         about = book.add_worksheet("About")
         about.set_column(0, 0, 24)
         about.set_column(1, 1, 100, wrapped)
         for number, row in enumerate(_about(said)):
             about.write_row(number, 0, row)
     return written.getvalue()
+
+
+def _add_sheet(book: Workbook, title: str, table: pa.Table, bold: Any) -> None:
+    sheet = book.add_worksheet(title)
+    for place, name in enumerate(table.column_names):
+        sheet.set_column(place, place, _width(name, table.column(name)))
+    sheet.freeze_panes(1, 0)
+    sheet.autofilter(0, 0, table.num_rows, table.num_columns - 1)
+    sheet.write_row(0, 0, table.column_names, bold)
+    number = 0
+    for batch in table.to_batches():
+        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            number += 1
+            sheet.write_row(number, 0, map(_cell, row))
 
 
 def _about(said: Report) -> Iterable[tuple[str, str]]:

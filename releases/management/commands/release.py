@@ -88,7 +88,7 @@ OTHER_CODEBOOKS = {".csv": codebook_from_csv, ".xml": from_ddi, ".yaml": from_sm
 
 class Command(BaseCommand):
     help = (
-        "Release a table's answers and synthetic rows; writes answers.csv, synthetic.csv, dictionary.csv, "
+        "Release a table's answers and synthetic rows; writes answers.csv, totals.csv, synthetic.csv, dictionary.csv, "
         "receipt.json and README.txt."
     )
 
@@ -435,7 +435,8 @@ def write_out(release: Release, out: Path) -> None:
     folder = files.folder_of(release)
     assert release.result is not None
     receipt = release.result["receipt"]
-    names = [name for name in ("answers.csv", "synthetic.csv", "receipt.json") if (folder / name).exists()]
+    wanted = ("answers.csv", "totals.csv", "synthetic.csv", "receipt.json")
+    names = [name for name in wanted if (folder / name).exists()]
     for name in names:
         shutil.copyfile(folder / name, out / name)
     (out / DICTIONARY).write_text(archive.dictionary_of(folder, release.result))

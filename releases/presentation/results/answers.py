@@ -33,7 +33,7 @@ from releases.publication import files, report
 from releases.publication.receipt import are_limited, fuller_bins, rows_text
 from releases.publication.region_maps import RegionMap, map_of, read_maps
 from releases.publication.shares import Whole
-from releases.publication.totals import TOGETHER, of_counts
+from releases.publication.totals import TOGETHER, of_counts, public_rows
 from releases.questions.base import kind_of
 from releases.schema.descriptions import Notes, with_unit
 
@@ -311,9 +311,7 @@ def _pages(page: Page[int], arrangement: Arrangement) -> AnswerPages | None:
 def _whole(folder: Path, receipt: dict[str, Any], first: int, cells: int) -> Whole | None:
     """What the shares of a table are taken of."""
     stored = files.stored_rows(folder / f"{files.ANSWERS}.parquet", first, first + cells)
-    total = receipt["total"]
-    rows = total["estimate"] if total.get("is_exact") else None
-    return Whole.of(stored["estimate"], stored["lower"], stored["upper"], rows=rows)
+    return Whole.of(stored["estimate"], stored["lower"], stored["upper"], rows=public_rows(receipt))
 
 
 def _details(

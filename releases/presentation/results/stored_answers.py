@@ -21,6 +21,7 @@ from releases.presentation.results.rows import Answer
 from releases.publication import files
 from releases.publication.readme import description_of
 from releases.publication.receipt import rows_of_one
+from releases.publication.totals import TOTALS
 
 #: Bars of a chart that is shown with others.
 MAX_IN_A_SMALL_CHART = 12
@@ -87,6 +88,9 @@ def answers_as_json(folder: Path, receipt: dict[str, Any]) -> Iterator[str]:
     yield "{\n"
     for name, said in description_of(receipt).items():
         yield f"{json.dumps(name)}: {json.dumps(said, ensure_ascii=False)},\n"
+    if (totals := folder / f"{TOTALS}.parquet").is_file():
+        rows = pyarrow.parquet.read_table(totals).to_pylist()
+        yield f'"totals": {json.dumps(rows, ensure_ascii=False, default=str)},\n'
     yield '"answers": ['
     separator = "\n"
     with pyarrow.parquet.ParquetFile(folder / f"{files.ANSWERS}.parquet") as stored:

@@ -1,12 +1,18 @@
-"""What all groups of a table come to is below it: on the page, and in the report."""
+"""What all groups of a table come to is below it: on the page, in the report, and in a file of its own."""
 
+import csv
+import io
+import json
 import random
 import re
 from html import unescape
+from io import BytesIO
 from itertools import pairwise
 from statistics import pvariance
 
+import pyarrow.parquet
 import pytest
+from python_calamine import CalamineWorkbook
 
 from releases.engine.domain.schema import Schema
 from releases.engine.workload.parsing import read_question
@@ -20,6 +26,7 @@ COLUMNS = [
     {"name": "age", "type": "integer", "edges": [0, 30, 60]},
     {"name": "town", "type": "categorical", "categories": ["a", "b", "c"]},
 ]
+NUMBERS = ("estimate", "lower", "upper")
 CONTENT = b"age,town,sex\n" + b"40,a,male\n" * 150 + b"20,b,male\n" * 50 + b"50,c,male\n" * 25
 
 
@@ -165,7 +172,7 @@ def test_a_number_of_rows_that_is_public_is_said_as_it_is():
         ({"quantiles": {"column": "age", "at": ["0.5"], "by": "town"}}, "counted-quantile", 40),
     ],
 )
-def test_page_and_report_end_a_table_with_all_together(
+def test_page_report_and_totals_file_end_a_table_with_all_together(
     make_declared, make_draft, carry_out, as_, alice, query, mechanism, true
 ):
     """At an epsilon that leaves next to no noise."""
@@ -181,6 +188,11 @@ def test_page_and_report_end_a_table_with_all_together(
     report = unescape((files.folder_of(release) / "report.html").read_text())
     said = re.findall(r">([^<>]*)</t[dh]>", report[report.index(">all together<") :])[1:4]
     assert [float(each.replace(",", "")) for each in said] == pytest.approx(shown)
+    (total,) = rows_of(release, "totals.csv")
+    # A page shows six decimals at most.
+    assert [float(total[name]) for name in NUMBERS] == pytest.approx(shown, abs=1e-6)
+    assert total["query"] == rows_of(release)[0]["query"]
+    assert total["statistic"] == ("counts" if "marginal" in query else next(iter(query)))
 
 
 @pytest.mark.draws
@@ -195,3 +207,90 @@ def test_a_median_of_dates_of_all_groups_is_a_date(make_declared, make_draft, ca
     release = carry_out(make_draft(dataset, query, epsilon="60", mechanism="counted-quantile"))
     page = body(as_(alice).get(link("release_detail", release)))
     assert re.findall(r"\d+-\d\d-\d\d", page[page.index(">all together<") :])[:1] == ["2024-02-10"]
+    (total,) = rows_of(release, "totals.csv")
+    assert total["estimate"] == "2024-02-10"
+    assert total["lower"] <= "2024-02-10" <= total["upper"]
+
+
+@pytest.fixture
+def counted(make_declared, make_draft, carry_out, once):
+    """A release of two tables and of a single count, which has no groups."""
+    queries = [{"marginal": ["age"]}, {"marginal": ["town"]}, {"count": {"town": ["a"]}}]
+    table = {"content": CONTENT, "epsilon": "100"}
+    return once("totals", lambda: carry_out(make_draft(make_declared(COLUMNS, **table), *queries, epsilon="60")))
+
+
+def test_every_table_has_its_line_in_each_form_of_the_totals_and_the_answers_have_none(counted, archive, as_, alice):
+    found = rows_of(counted, "totals.csv")
+    assert [(each["query"], each["statistic"]) for each in found] == [("age", "counts"), ("town", "counts")]
+    assert len(rows_of(counted)) == 2 + 3 + 1
+    for each in found:
+        for name in NUMBERS:
+            own = [float(row[name]) for row in rows_of(counted) if row["query"] == each["query"]]
+            assert float(each[name]) == pytest.approx(sum(own), abs=len(own))
+    expected = [each | {name: float(each[name]) for name in NUMBERS} for each in found]
+    assert pyarrow.parquet.read_table(files.folder_of(counted) / "totals.parquet").to_pylist() == expected
+    assert json.loads(body(as_(alice).get(link("answers", counted))))["totals"] == expected
+    with archive(counted) as opened:
+        held = {name.split("/")[1]: opened.read(name) for name in opened.namelist()}
+    assert list(csv.DictReader(io.StringIO(held["totals.csv"].decode()))) == found
+    assert "totals.csv: What all groups of each question are together" in " ".join(held["README.txt"].decode().split())
+    head, *rows = CalamineWorkbook.from_filelike(BytesIO(held["answers.xlsx"])).get_sheet_by_name("Totals").to_python()
+    assert [dict(zip(head, row, strict=True)) for row in rows] == expected
+    assert {"totals.csv", "totals.parquet"} <= {*as_(alice).get(f"/api/releases/{counted.pk}").json()["files"]}
+    assert link("download", counted, "totals.csv") in body(as_(alice).get(link("release_detail", counted)))
+
+
+def test_the_notebook_reads_the_totals(counted, drawn_by_notebook):
+    assert {"age", "town"} <= drawn_by_notebook(counted).keys()
+    assert "totals.csv" in (files.folder_of(counted) / "notebook.ipynb").read_text()
+
+
+def has_no_totals(release, client):
+    """Whether none of what is given away of a release speaks of totals."""
+    said = json.loads(body(client.get(link("answers", release))))
+    listed = client.get(f"/api/releases/{release.pk}").json()["files"]
+    shown = link("download", release, "totals.csv")
+    assert client.get(shown).status_code == 404
+    assert said["answers"]
+    return (
+        "totals" not in said
+        and "totals" not in " ".join(listed)
+        and shown not in body(client.get(link("release_detail", release)))
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "mechanism"),
+    [({"count": {"town": ["a"]}}, "laplace-queries"), ({"mean": ["age"]}, "laplace-numbers")],
+)
+def test_where_nothing_is_together_there_is_no_file(make_declared, make_draft, carry_out, as_, alice, query, mechanism):
+    dataset = make_declared(COLUMNS, content=CONTENT, epsilon="100")
+    release = carry_out(make_draft(dataset, query, epsilon="60", mechanism=mechanism))
+    assert has_no_totals(release, as_(alice))
+    assert not list(files.folder_of(release).glob("totals*"))
+    assert "totals.csv" not in (files.folder_of(release) / "notebook.ipynb").read_text()
+    book = CalamineWorkbook.from_path(files.folder_of(release) / "answers.xlsx")
+    assert book.sheet_names == ["Answers", "About"]
+
+
+def test_a_release_of_an_older_version_gets_no_file(
+    make_declared, make_draft, carry_out, archive, as_, alice, monkeypatch
+):
+    """Its page says what all come to, and its files are as they were."""
+    monkeypatch.setattr(files, "totals_table", lambda *_: None)
+    dataset = make_declared(COLUMNS, content=CONTENT, epsilon="100")
+    release = carry_out(make_draft(dataset, {"marginal": ["town"]}, epsilon="60"))
+    monkeypatch.undo()
+    before = {path.name: path.read_bytes() for path in files.folder_of(release).iterdir()}
+    assert ">all together<" in body(as_(alice).get(link("release_detail", release)))
+    assert has_no_totals(release, as_(alice))
+    with archive(release) as opened:
+        assert not any("totals" in name for name in opened.namelist())
+    assert {path.name: path.read_bytes() for path in files.folder_of(release).iterdir()} == before
+
+
+def test_a_total_of_sums_has_no_more_decimals_than_the_sums():
+    total = asked({"sum": {"columns": ["age"], "by": ["town"]}})
+    rows = [{"estimate": each, "lower": each - 1, "upper": each + 1} for each in (0.1, 0.2, 0.4)]
+    assert of_groups(total, total.families[0], rows[:2], {"notes": {}})["estimate"] == 0.3
