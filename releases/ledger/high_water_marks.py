@@ -9,6 +9,7 @@ output already. Here it is remembered elsewhere (`MARKS_DIR`, of which backups t
                          claim      a worker took it: its attempt's number, after the claim's commit, before the table
                                     is opened
                          closing    a worker began to publish what a session has answered
+                         asked      question n of a session is counted, before the table is opened for it
                          opened     its session was opened    | after the row is changed and before the commit, so that
                          answer     number n was answered     | nobody has seen it before it is remembered; a line whose
                          published  folder, SHA-256 of files  | commit was lost says more than happened, never less
@@ -67,6 +68,7 @@ class Story:
     """All that is remembered of a release."""
 
     claims: int = 0
+    asked: int = 0
     answers: int = 0
     is_opened: bool = False
     is_cancelled: bool = False
@@ -75,6 +77,11 @@ class Story:
     folders: tuple[str, ...] = field(default=())
     #: What folders below the release's are called that an attempt is known to have made, or a reviewer has seen.
     tokens: frozenset[str] = frozenset()
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether rows may have been read for a question that has no answer, where none is under way."""
+        return self.asked > self.answers
 
 
 def read(budget_id: uuid.UUID) -> Mark | None:
@@ -151,7 +158,7 @@ def story(release_id: uuid.UUID) -> Story:
     lines = chain.read().of_releases.get(release_id, []) if chain.is_begun() else chain.older_lines(release_id)
     # What was put aside counts no more.
     after = max((place for place, line in enumerate(lines, start=1) if "aside" in line), default=0)
-    claims = answers = 0
+    claims = asked = answers = 0
     is_opened = is_cancelled = False
     published, folders, tokens = None, [], set()
     try:
@@ -162,6 +169,8 @@ def story(release_id: uuid.UUID) -> Story:
             match kind:
                 case "claim":
                     claims = max(claims, int(value))
+                case "asked":
+                    asked = max(asked, int(value))
                 case "answer":
                     answers = max(answers, int(value))
                 case "opened":
@@ -181,6 +190,7 @@ def story(release_id: uuid.UUID) -> Story:
         raise Unreadable(f"the record has a line of {release_id} that says nothing of a release") from None
     return Story(
         claims=claims,
+        asked=asked,
         answers=answers,
         is_opened=is_opened,
         is_cancelled=is_cancelled,
@@ -205,6 +215,10 @@ def note_closing(release_id: uuid.UUID, token: uuid.UUID) -> None:
 
 def note_opened(release_id: uuid.UUID) -> None:
     _note(release_id, {"opened": True})
+
+
+def note_asked(release_id: uuid.UUID, number: int) -> None:
+    _note(release_id, {"asked": number})
 
 
 def note_answer(release_id: uuid.UUID, number: int) -> None:

@@ -130,6 +130,12 @@ def session_closing(session: Session) -> None:
     settle(_session_path(session.release))
 
 
+def session_ended(session: Session, *, text: str) -> None:
+    """Tell who opened a session that it has closed by itself, and why."""
+    release = session.release
+    tell(_people(release.submitted_by), title=f"Closed: {release.title}", text=text, path=_session_path(release))
+
+
 def session_not_closed(session: Session) -> None:
     """Tell who opened a session and who closed it that it is open again."""
     release = session.release

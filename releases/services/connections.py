@@ -356,12 +356,12 @@ def register_table(*, owner: User, title: str, listed: ListedTables, table: str,
     return dataset
 
 
-def opened(dataset: Dataset, schema: Schema, *, asks_catalogue: bool = True) -> str:
+def opened(dataset: Dataset, schema: Schema, *, is_checked: bool = False) -> str:
     """Where the counts read a table in a database, with the password. Reads no row.
 
     Args:
         schema: under which it is counted. Its columns and those that are declared now have to be what they were.
-        asks_catalogue: False where a charge was made, and a run checked it.
+        is_checked: the self test need not be run, since a run of the same release did.
 
     Raises:
         Unavailable: the database is away, is another one, or lists these columns otherwise than at first.
@@ -369,9 +369,8 @@ def opened(dataset: Dataset, schema: Schema, *, asks_catalogue: bool = True) -> 
     connection = connection_named(dataset.connection)
     if connection.server != dataset.catalogue.get("server"):
         raise Unavailable(f"{connection.name} is another database now than when this table was registered.")
-    if asks_catalogue:
-        names = dict.fromkeys([*dataset.columns_read, *sorted(schema.names_read)])
-        _refuse_other_columns(dataset, names, _columns_of(connection, dataset.table, is_checked=False))
+    names = dict.fromkeys([*dataset.columns_read, *sorted(schema.names_read)])
+    _refuse_other_columns(dataset, names, _columns_of(connection, dataset.table, is_checked=is_checked))
     return connection.location(dataset.table)
 
 

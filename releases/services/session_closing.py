@@ -5,6 +5,8 @@
     claim      a closing session that no worker holds gets a token and a lease, by one filtered update; also while its
                budget is frozen, for closing spends nothing
     publish    closing with our token -> published, result and status in the same update
+    end        as close, or failed where nothing was answered: once rows may have been read for a question that has no
+               answer (see ``sessions.py``)
     give up    closing -> to a worker again, after a wait that is longer each time; after the last attempt open again,
                as if it had never been closed, and whoever asked for it is told
 
@@ -39,7 +41,7 @@ from releases.services.planned_transactions import planned_atomically
 from releases.services.release_inputs import Refusal
 from releases.services.releases import enqueue
 from releases.services.session_state import replay
-from releases.services.sessions import plan_of_session
+from releases.services.sessions import UNANSWERED, plan_of_session
 from releases.worker import leases
 
 if TYPE_CHECKING:
@@ -70,7 +72,7 @@ def close_session(*, session: Session, by: User | None = None, send: bool = True
         raise Refusal("The session is not open.")
     if why := stale_ledger.refusal(release.dataset.budget, and_release=release.pk):
         raise Refusal(why)
-    if not (plan_of_session(locked).answers_at_start or locked.answers.exists()):
+    if not _has_answers(locked):
         raise Refusal("Nothing was asked yet, so there is nothing to publish.")
     begin_closing(locked, by=by)
     release.refresh_from_db()
@@ -79,7 +81,31 @@ def close_session(*, session: Session, by: User | None = None, send: bool = True
     return release
 
 
-def begin_closing(session: Session, *, by: User | None) -> None:
+def end_unanswered(*, session: Session) -> None:
+    """End a session once rows may have been read for a question that has no answer: it asks nothing of the table any
+    more. What it answered before is published; where that is nothing, it has failed. Its charge stays."""
+    with transaction.atomic():
+        locked = Session.objects.select_for_update().select_related("release__dataset").get(pk=session.pk)
+        if locked.release.status is not ReleaseState.OPEN:
+            pass
+        elif _has_answers(locked):
+            begin_closing(locked, by=None, why="a question could not be answered")
+            messages.session_ended(locked, text=UNANSWERED)
+            enqueue(locked.pk)
+        else:
+            Release.objects.filter(pk=locked.pk).update(state=ReleaseState.FAILED)
+            locked.release.refresh_from_db()
+            why = "its first question could not be answered"
+            audit_log.record(AuditAction.FAIL, actor=None, on=locked.release, detail=why)
+            messages.release_ended(locked.release)
+    session.release.refresh_from_db()
+
+
+def _has_answers(locked: Session) -> bool:
+    return plan_of_session(locked).answers_at_start or locked.answers.exists()
+
+
+def begin_closing(session: Session, *, by: User | None, why: str = "") -> None:
     """Leave a locked open session to a worker. Called inside a transaction."""
     release = session.release
     closed = Release.objects.filter(pk=release.pk, state=ReleaseState.OPEN).update(
@@ -92,7 +118,7 @@ def begin_closing(session: Session, *, by: User | None) -> None:
     if closed != 1:
         raise Refusal("The session is not open.")
     Session.objects.filter(pk=release.pk).update(closed_by=by, closing_attempts=0)
-    audit_log.record(AuditAction.CLOSE, actor=by, on=release)
+    audit_log.record(AuditAction.CLOSE, actor=by, on=release, detail=why)
     messages.session_closing(session)
 
 

@@ -2,7 +2,7 @@
 
 1.  A finished release that the asker may read answers it closely enough: the session is not asked.
 2.  Its answer would take a part of what the session can spend, and the asker has not agreed to that: it is offered.
-3.  Else `sessions.ask_session` answers.
+3.  Else `sessions.ask_session` answers. Where rows may have been read and there is no answer, the session ends.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from releases.engine.mechanisms.pmw.online import OnlinePlan
 from releases.engine.mechanisms.pmw.session import AnswerPrice
 from releases.models import Session
+from releases.services import session_closing
 from releases.services.known_answers import KnownAnswer, known_in_session
-from releases.services.sessions import Answered, ask_session, price_of
+from releases.services.sessions import Answered, Unanswered, ask_session, price_of
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -68,4 +69,8 @@ def answer_or_offer(
         price = price_of(session=session, query=query, within=within, by=by)
         if price is not None:
             return Offer(query=query, within=within, price=price)
-    return ask_session(session=session, query=query, by=by, within=within)
+    try:
+        return ask_session(session=session, query=query, by=by, within=within)
+    except Unanswered:
+        session_closing.end_unanswered(session=session)
+        raise

@@ -63,8 +63,22 @@ NARROWED = (
 )
 #: Said of an open session, and to whoever asks something new in it, while its budget is frozen.
 FROZEN = "A reviewer has frozen the budget, so no new questions are answered until it is unfrozen."
+#: Said where the table is not there before it is opened for a question.
+AWAY = "The table cannot be read now. Nothing was answered and nothing is used up."
+#: Said, whatever the cause, once rows may have been read for a question that has no answer.
+UNANSWERED = (
+    "A question could not be answered, so this session is closed. What it answered before is kept. The charge stays: "
+    "all that a session can cost is charged when it is opened. The reason is not shown, as it could depend on the rows."
+)
 #: Questions that a session is planned for where nobody says how many.
 DEFAULT_QUESTIONS = 1_000
+
+
+class Unanswered(Refusal):
+    """Rows may have been read for a question that has no answer: this one, or one before it."""
+
+    def __init__(self) -> None:
+        super().__init__(UNANSWERED)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -273,6 +287,10 @@ def price_of(*, session: Session, query: Mapping[str, Any], within: int, by: Use
 def ask_session(*, session: Session, query: Mapping[str, Any], by: User, within: int | None = None) -> Answered:
     """Answer one counting question, given as the workload format's predicate.
 
+    That the table is opened for it is on record before it is. Whether that fails can depend on rows, and on which rows
+    are asked about; so after one failure the session asks nothing of the table any more, and says the same of every
+    question. What fails before costs nothing.
+
     Args:
         within: the error that the asker can accept, in rows; None for the session's own.
 
@@ -280,7 +298,8 @@ def ask_session(*, session: Session, query: Mapping[str, Any], by: User, within:
         InvalidInput: the question breaks a rule of the format; or no answer within so few rows is left.
         SessionOver: no further answer would have a proved bound.
         Refusal: the session is closed; or it is not for them to ask in; or its budget is frozen, and the question was
-            not asked before; or the table cannot be read; or the database is behind what is remembered outside it.
+            not asked before; or the table is away; or the database is behind what is remembered outside it.
+        Unanswered: rows may have been read for a question without an answer; see `session_closing.end_unanswered`.
         LedgerRefusal: its budget promises another protection than the session was planned with.
     """
     from releases.engine.noise.randomness import OperatingSystemRandomness
@@ -288,10 +307,13 @@ def ask_session(*, session: Session, query: Mapping[str, Any], by: User, within:
     # One question at a time: the row is locked until the answer is stored.
     locked = Session.objects.select_for_update().select_related("release__dataset").get(pk=session.pk)
     release = locked.release
-    if release.status is not ReleaseState.OPEN:
+    is_cut_off = _is_cut_off(locked)
+    if release.status is not ReleaseState.OPEN and not is_cut_off:
         raise Refusal(f"The session is {release.status.label}; no more questions can be asked.")
     if not locked.lets_ask(by):
         raise Refusal(NARROWED)
+    if is_cut_off:
+        raise Unanswered
     plan = plan_of_session(locked)
     assert release.dataset.budget is not None, "it was charged"
     ledger.check_protection(release.dataset.budget, unit=plan.schema.unit, neighbours=plan.schema.neighbours)
@@ -304,13 +326,18 @@ def ask_session(*, session: Session, query: Mapping[str, Any], by: User, within:
 
     def truth(question: Count) -> int:
         try:
-            table = stored_tables.checked(release.dataset, plan.schema, rehash=False)
+            table = stored_tables.checked(release.dataset, plan.schema, again=True)
+        except Exception as error:  # noqa: BLE001  an address, or the text of a file system
+            log_failure(logger, f"a question of session {locked.pk}", error)
+            raise Refusal(AWAY) from None
+        high_water_marks.note_asked(locked.pk, len(live.exchanges) + 1)
+        try:
             counted = reading.count(question, plan.schema, table.location)
             table.refuse_if_changed()
             return counted
         except Exception as error:  # noqa: BLE001  whatever a database raises; its text can hold rows
             log_failure(logger, f"a question of session {locked.pk}", error)
-            raise Refusal("The table cannot be read now. Nothing was answered and nothing is used up.") from None
+            raise Unanswered from None
 
     exchange = live.ask(asked, truth, rng=OperatingSystemRandomness(), within=within)
     if exchange.kind is not AnswerKind.REPEATED:
@@ -364,7 +391,9 @@ def standing(session: Session, plan: OnlinePlan) -> SessionBalance:
         spent = session.answers.aggregate(parts=Sum("parts"))["parts"] or 0
         share = 1 - Fraction(spent, PARTS)
     over = ""
-    if session.release.status is ReleaseState.CLOSING:
+    if session.release.status is not ReleaseState.OPEN and _is_cut_off(session):
+        over = UNANSWERED
+    elif session.release.status is ReleaseState.CLOSING:
         over = "It is being closed: a worker is publishing what it has answered."
     elif session.release.status is not ReleaseState.OPEN:
         over = "It was closed."
@@ -402,6 +431,15 @@ def let_ask(*, session: Session, audience: Audience, by: User | None = None) -> 
     is_narrower = before == Audience.EVERYBODY and audience is not Audience.EVERYBODY
     action = AuditAction.UNSHARE if is_narrower else AuditAction.SHARE
     audit_log.record(action, actor=by, on=session, detail=f"with {audience.label}", facts={"audience": audience.value})
+
+
+def _is_cut_off(session: Session) -> bool:
+    """Of a session that is locked, or not open: no question of it is under way."""
+    try:
+        return high_water_marks.story(session.pk).is_cut_off
+    except high_water_marks.Unreadable:
+        # The database does not match what is recorded outside it, which is refused in its own words.
+        return False
 
 
 def _is_frozen(release: Release) -> bool:

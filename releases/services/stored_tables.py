@@ -72,12 +72,13 @@ class StoredTable:
             raise TableChanged("The table's file was changed while it was read.")
 
 
-def checked(dataset: Dataset, schema: Schema, *, rehash: bool = True) -> StoredTable:
+def checked(dataset: Dataset, schema: Schema, *, again: bool = False) -> StoredTable:
     """The table of a dataset, once its file is seen to be the one that was stored. Opens nothing.
 
     Args:
         schema: under which it is counted.
-        rehash: False where a file that this process has hashed before, and that looks the same, is not hashed again.
+        again: for a question of a session, whose opening has checked it. A file that this process has hashed before,
+            and that looks the same, is not hashed again, and a database does not count the rows of the self test.
 
     Raises:
         TableChanged: it is another file, or none is on record.
@@ -85,14 +86,14 @@ def checked(dataset: Dataset, schema: Schema, *, rehash: bool = True) -> StoredT
         Unavailable: it is in a database, which is away or lists it otherwise now.
     """
     if dataset.is_in_database:
-        location = connections.opened(dataset, schema, asks_catalogue=rehash)
+        location = connections.opened(dataset, schema, is_checked=again)
         match kind_of(location).snapshot:
             case Snapshot.TRANSACTION | Snapshot.SET_ASIDE:
                 return StoredTable(location=location, signature=None)
             case Snapshot.OBJECT:
                 return StoredTable(location=location, signature=connections.version_before(dataset, location))
         return StoredTable(location=location, signature=_signature(Path(location)))
-    return _checked_file(dataset, rehash=rehash)
+    return _checked_file(dataset, rehash=not again)
 
 
 def _checked_file(dataset: Dataset, *, rehash: bool = True) -> StoredTable:

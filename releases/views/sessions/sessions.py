@@ -75,7 +75,7 @@ from releases.views.common.wizard import budget_facts, not_ready
 
 PAGE_LENGTH = 25
 #: States in which a session's page shows what it has answered.
-READABLE = (ReleaseState.OPEN, ReleaseState.CLOSING, ReleaseState.PUBLISHED)
+READABLE = (ReleaseState.OPEN, ReleaseState.CLOSING, ReleaseState.PUBLISHED, ReleaseState.FAILED)
 
 
 def session_list(request: HttpRequest) -> HttpResponse:

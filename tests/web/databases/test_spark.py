@@ -169,7 +169,7 @@ def test_a_server_that_counts_otherwise_is_refused_before_the_charge(lake, use, 
 def test_all_that_a_run_counts_is_of_one_moment(lake, use, release_of, spark_clinic, opens_tables):
     schema = {"version": 1, "unit": {"kind": "row"}, "neighbours": "add_remove", "columns": COLUMNS}
     dataset = use()
-    location = services.connections.opened(dataset, dataset.schema, asks_catalogue=False)
+    location = services.connections.opened(dataset, dataset.schema, is_checked=True)
     table = open_table(location, names={"age", "sex"})
     try:
         counts = TableCounts(table, Schema.from_json(schema))
@@ -185,7 +185,7 @@ def test_all_that_a_run_counts_is_of_one_moment(lake, use, release_of, spark_cli
 def test_a_run_is_not_disturbed_by_another_session_of_its_process(lake, use, spark_clinic, opens_tables):
     """Spark's program gives what was set aside to the thread's first session, even to one that is closed by then."""
     dataset = use()
-    location = services.connections.opened(dataset, dataset.schema, asks_catalogue=False)
+    location = services.connections.opened(dataset, dataset.schema, is_checked=True)
     for is_closed in (False, True):
         with closing(spark.RemoteSession(spark_clinic.address)) as first:
             assert type(first._session).getActiveSession() is first._session

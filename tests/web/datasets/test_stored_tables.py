@@ -110,7 +110,7 @@ def test_a_session_hashes_its_table_once_and_a_run_each_time(dataset, monkeypatc
     monkeypatch.setattr(stored_tables, "_SETTLED_NS", -(10**12))
     hashed = hashed_by(monkeypatch)
     for _ in range(3):
-        stored_tables.checked(dataset, dataset.schema, rehash=False)
+        stored_tables.checked(dataset, dataset.schema, again=True)
     assert hashed == [path_of(dataset)]
     stored_tables.checked(dataset, dataset.schema)
     assert hashed == [path_of(dataset)] * 2
@@ -118,7 +118,7 @@ def test_a_session_hashes_its_table_once_and_a_run_each_time(dataset, monkeypatc
     monkeypatch.setattr(stored_tables, "_SETTLED_NS", 10**15)
     hashed = hashed_by(monkeypatch)
     for _ in range(2):
-        stored_tables.checked(dataset, dataset.schema, rehash=False)
+        stored_tables.checked(dataset, dataset.schema, again=True)
     assert len(hashed) == 2
 
 

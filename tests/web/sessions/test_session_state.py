@@ -106,20 +106,24 @@ def test_a_state_that_saw_an_answer_that_is_no_longer_stored_is_not_gone_on_with
     same(live, replayed)
 
 
-def test_a_question_whose_answer_was_not_stored_leaves_no_state(session, ask, monkeypatch):
+@pytest.mark.parametrize(("of", "step"), [(SessionAnswer.objects, "create"), (high_water_marks, "note_answer")])
+def test_a_question_whose_answer_was_not_stored_leaves_no_state_and_is_not_counted_again(
+    session, ask, monkeypatch, of, step
+):
     """Whether it cannot be stored, or is rolled back by the last thing before the commit."""
     ask(ASKED[0])
     threshold = Session.objects.get().noisy_threshold
-    for of, step in ((SessionAnswer.objects, "create"), (high_water_marks, "note_answer")):
-        with monkeypatch.context() as patched:
-            patched.setattr(of, step, lambda *_, **__: 1 / 0)
-            with pytest.raises(ZeroDivisionError):
-                ask(ASKED[1])
-        assert not session_state._kept
-        assert (SessionAnswer.objects.count(), Session.objects.get().noisy_threshold) == (1, threshold)
-        same(*taken(session))
-    assert ask(ASKED[1]).questions_left == 48
+    with monkeypatch.context() as patched:
+        patched.setattr(of, step, lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            ask(ASKED[1])
+    assert not session_state._kept
+    assert (SessionAnswer.objects.count(), Session.objects.get().noisy_threshold) == (1, threshold)
     same(*taken(session))
+    monkeypatch.setattr(services.reading, "count", lambda *_, **__: pytest.fail("it was counted again"))
+    for query in (ASKED[1], ASKED[2]):
+        with pytest.raises(services.sessions.Unanswered):
+            ask(query)
 
 
 def test_the_threshold_is_that_of_the_database_and_is_not_kept(session, ask):

@@ -8,13 +8,23 @@ import pytest
 from django.urls import reverse
 
 from releases import services
-from releases.models import SESSION, Audience, Budget, LedgerEntry, Release, Session, SessionAnswer
+from releases.models import (
+    SESSION,
+    Audience,
+    Budget,
+    LedgerEntry,
+    Notice,
+    Release,
+    ReleaseState,
+    Session,
+    SessionAnswer,
+)
 from releases.publication import files
 from releases.services.session_state import replay
 from releases.worker import runner
 from tests.web.pages import body, field_value, words
 from tests.web.sessions.conftest import PLAN, page_of
-from tests.web.steps import execute, refuses, submit
+from tests.web.steps import again, broken, execute, refuses, submit
 
 YOUNG_WOMEN = {"from.age": "18", "to.age": "35", "in.sex": ["female"]}
 HTMX = {"HX-Request": "true"}
@@ -98,25 +108,65 @@ def test_a_session_in_which_nothing_was_asked_is_not_published(open_session):
         services.session_closing.close_session(session=open_session())
 
 
-def test_a_table_that_cannot_be_read_answers_nothing_and_no_log_holds_what_it_said(
-    open_session, alice, monkeypatch, caplog
+def test_once_a_table_could_not_be_read_every_question_is_refused_alike_and_nothing_says_why(
+    open_session, as_, alice, bob, monkeypatch, caplog
+):
+    session, tries = open_session(), []
+    monkeypatch.setattr(runner, "run", lambda job, **_: tries.append(job) or broken())
+    for person, asked in ((alice, YOUNG_WOMEN), (alice, YOUNG_WOMEN), (bob, {"from.age": "25"})):
+        response = ask(as_(person), session, asked)
+        assert response.status_code == 409
+        assert services.sessions.UNANSWERED in words(response)
+    assert len(tries) == 1
+    assert not SessionAnswer.objects.exists()
+    # Nothing was answered before, so there is nothing to publish.
+    assert again(session).release.status is ReleaseState.FAILED
+    assert services.sessions.UNANSWERED in words(as_(bob).get(page_of(session)))
+    assert Budget.objects.get().totals.spent_epsilon == 5 * 10**12
+    assert "a question of session" in caplog.text
+    assert "Smith" not in caplog.text
+
+
+def test_what_a_session_answered_before_it_could_not_read_its_table_is_published(
+    open_session, as_, alice, bob, monkeypatch, mailoutbox
 ):
     session = open_session()
+    services.sessions.ask_session(session=session, query={"sex": ["female"]}, by=bob)
+    with monkeypatch.context() as patched:
+        patched.setattr(runner, "run", broken)
+        ask(as_(bob), session)
+    assert again(session).release.status is ReleaseState.CLOSING
+    assert Notice.objects.get(title="Closed: Ask away").person == alice
+    assert execute(session.release)
+    assert again(session).release.status is ReleaseState.PUBLISHED
+    page = words(as_(bob).get(page_of(session)))
+    assert services.sessions.UNANSWERED in page
+    assert "female" in page
+    response = ask(as_(bob), session)
+    assert (response.status_code, services.sessions.UNANSWERED in words(response)) == (409, True)
 
-    def unreadable(*_, **__):
-        raise OSError("SECRET-ROW-VALUE")
 
-    monkeypatch.setattr(runner, "run", unreadable)
-    refused = 0
-    for query in (YOUNG, {"sex": ["male"]}, {"age": {"to": 25}}):
-        try:
-            services.sessions.ask_session(session=session, query=query, by=alice)
-        except services.release_inputs.Refusal as error:
-            refused += "Nothing was answered and nothing is used up" in str(error)
-    assert refused
-    assert "SECRET-ROW-VALUE" not in caplog.text
-    assert "a question of session" in caplog.text
-    assert SessionAnswer.objects.count() + refused == 3
+def test_a_session_that_no_worker_could_close_is_not_asked_again(open_session, as_, alice, monkeypatch, settings):
+    """It is open again then, and closed by the next question."""
+    session, settings.MAX_ATTEMPTS = open_session(), 1
+    services.sessions.ask_session(session=session, query={"sex": ["female"]}, by=alice)
+    monkeypatch.setattr(runner, "run", broken)
+    ask(as_(alice), session)
+    monkeypatch.setattr("releases.publication.files.write", broken)
+    assert not execute(session.release)
+    assert again(session).release.status is ReleaseState.OPEN
+    monkeypatch.setattr(runner, "run", lambda *_, **__: pytest.fail("a question touched the table"))
+    assert services.sessions.UNANSWERED in words(ask(as_(alice), session))
+    assert again(session).release.status is ReleaseState.CLOSING
+
+
+def test_a_table_that_is_away_before_it_is_opened_costs_nothing(open_session, as_, alice, monkeypatch):
+    session = open_session()
+    with monkeypatch.context() as patched:
+        patched.setattr(services.stored_tables, "checked", broken)
+        assert services.sessions.AWAY in words(ask(as_(alice), session))
+    assert not SessionAnswer.objects.exists()
+    assert ask(as_(alice), session).status_code == 302
 
 
 WRONG_QUESTIONS = [
