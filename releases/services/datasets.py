@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import Group, User
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -41,8 +41,6 @@ from releases.services.lost_budgets import refuse_while_lost
 from releases.storage.private_files import private_folder
 
 if TYPE_CHECKING:
-    from django.contrib.auth.models import User
-
     from releases.engine.tables.facts import FileFacts
     from releases.engine.tables.files.ingest import Ingested
     from releases.engine.tables.files.limits import TableLimits
@@ -82,7 +80,8 @@ def ingest_dataset(
         NotAllowed: the owner is no curator. Nothing is kept.
         UnreadableTable: the file is not a table that can be read. Nothing is kept.
     """
-    check_may_upload(owner)
+    # A caller may have read the owner, with the roles of then, long ago.
+    check_may_upload(User.objects.get(pk=owner.pk))
     title = read_title(title, what="the table is")
     number = uuid.uuid4()
     if facts is not None:
