@@ -23,6 +23,7 @@ from releases.engine.errors import InvalidInput
 from releases.ledger import audit_log
 from releases.models import (
     AuditAction,
+    AuditEvent,
     Budget,
     Dataset,
     EntryKind,
@@ -558,6 +559,22 @@ def delete_rows(*, dataset: Dataset, by: User | None = None) -> None:
         dataset.rows_deleted_at = timezone.now()
         dataset.save(update_fields=["rows_deleted_at"])
     _remove_file(dataset)
+
+
+def remove_deleted_tables() -> None:
+    """Delete the files of tables that were deleted: a process that ended at the wrong moment has left one, or a backup
+    of the files was put back."""
+    folder = Path(settings.TABLES_DIR)
+    stored = {path.stem: path for path in folder.glob("*.parquet")} if folder.is_dir() else {}
+    if not stored:
+        return
+    deleted = Dataset.objects.exclude(rows_deleted_at=None).values_list("pk", flat=True)
+    discarded = AuditEvent.objects.filter(action=AuditAction.DISCARD_TABLE).values_list("object_id", flat=True)
+    gone = {*map(str, deleted), *discarded} & stored.keys()
+    # One that was discarded can be here again, from a backup of before.
+    here = Dataset.objects.filter(pk__in=gone, rows_deleted_at=None).values_list("pk", flat=True)
+    for number in gone - set(map(str, here)):
+        stored[number].unlink(missing_ok=True)
 
 
 def _remove_file(dataset: Dataset) -> None:
