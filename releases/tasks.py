@@ -114,6 +114,7 @@ def _reconcile() -> None:
         services.reapplying.notice_restored()
         services.execution.reconcile()
         services.uploads.reconcile_uploads()
+        services.datasets.remove_deleted_tables()
         services.fingerprints.enqueue_fingerprints()
         services.disclosure_tests.reconcile_tests()
         send_waiting()

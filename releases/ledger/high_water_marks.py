@@ -15,6 +15,7 @@ output already. Here it is remembered elsewhere (`MARKS_DIR`, of which backups t
                          published  folder, SHA-256 of files  | commit was lost says more than happened, never less
                          cancelled  and given back            |
                          seen       folders on disc that no line explains, once a reviewer has seen to the release
+                         and one for each number that a certificate of a release has, before the table is opened
 
 No line holds anything that depends on rows but the SHA-256 of what is published with it, and keyed digests of tables.
 All is on disc, and written under a lock of the operating system's, when a function returns.
@@ -236,6 +237,17 @@ def note_cancelled(release_id: uuid.UUID) -> None:
 def note_seen(release_id: uuid.UUID, names: Iterable[str]) -> None:
     """That a reviewer has seen to a release of which these folders are on disc."""
     _note(release_id, {"seen": sorted(names)})
+
+
+def note_certificate(of: uuid.UUID, number: int) -> None:
+    """That a certificate of a release has this number: no other one may have it, also after a restored backup."""
+    record.note({"certificate": {"of": str(of), "number": number}})
+
+
+def certificate_numbers(of: uuid.UUID) -> set[int]:
+    """The numbers of the certificates of a release that a worker has begun."""
+    said = [each.what["certificate"] for each in chain.read().others if "certificate" in each.what]
+    return {int(each["number"]) for each in said if each["of"] == str(of)}
 
 
 def set_aside(release_id: uuid.UUID) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import ClassVar
 
 from django.conf import settings
@@ -84,6 +85,12 @@ class Session(models.Model):
 
     def __str__(self) -> str:
         return f"session {self.release}"
+
+    @property
+    def most_rows(self) -> float:
+        """What no count is above, at the session's confidence. No number where rows come and go while it is open: how
+        many there were when it was opened says nothing of those that a later question counts."""
+        return inf if self.release.dataset.is_in_database else self.total + self.total_half_width
 
     def lets_ask(self, person: Person) -> bool:
         """Whether a person is among those who may ask, while it is open."""

@@ -15,13 +15,13 @@ from releases.engine.accounting.filters import Caps, Policy
 from releases.engine.domain.privacy import decimal_text, exact
 from releases.engine.errors import InvalidInput
 from releases.ledger import audit_log, grants, ledger
-from releases.models import AuditAction, Budget, BudgetRequest, Dataset, RequestState
+from releases.models import AuditAction, Budget, BudgetRequest, Dataset, Installation, RequestState
 from releases.models.stakes import budgets_at_stake, refuse_stake
 from releases.notifications import messages
 from releases.services.datasets import locked_with_budget
 from releases.services.fingerprints import take_digests
 from releases.services.lost_budgets import book_lost, refuse_while_lost
-from releases.services.recognition import counted_alike, granted_matches, why_no_join, why_not_approve
+from releases.services.recognition import Match, counted_alike, granted_matches, why_no_join, why_not_approve
 from releases.services.release_inputs import Refusal
 from releases.services.review_decisions import DecidedBefore, check_amounts, check_note, decide, is_final_approval
 
@@ -144,10 +144,13 @@ def approve_request(
         RowsKnown: the rows have a budget.
     """
     take_digests()
+    # Before anything is locked: whoever waits for a lock could time what is compared.
+    against = [] if has_a_shell else granted_matches(request.budget, by=by)
     with transaction.atomic():
         return _approve(
             request,
             by=by,
+            against=against,
             epsilon=epsilon,
             delta=delta,
             note=note,
@@ -174,6 +177,7 @@ def _approve(
     request: BudgetRequest,
     *,
     by: User,
+    against: list[Match],
     epsilon: str,
     delta: str,
     note: str,
@@ -188,10 +192,10 @@ def _approve(
     _check_first(request, joins=None)
     is_final = has_a_shell or is_final_approval(request, by=by, note=note, epsilon=granted_epsilon, delta=granted_delta)
     _check_reviewer(request, by=by, has_a_shell=has_a_shell)
+    _one_at_a_time()
     if known := _granted_elsewhere(request.budget):
         raise RowsKnown(known)
-    if not has_a_shell:
-        _note_match(request, by=by, reason=match_reason)
+    _note_match(request, against, by=by, reason=match_reason)
     if not is_final:
         return request
     decide(
@@ -227,6 +231,7 @@ def join_request(
     _check_first(request, joins=to)
     is_final = has_a_shell or is_final_approval(request, by=by, note=note, epsilon=epsilon, delta=delta)
     _check_reviewer(request, by=by, has_a_shell=has_a_shell)
+    _one_at_a_time()
     both = Budget.objects.select_for_update().filter(pk__in=[request.budget_id, to])
     # In one order, as every submission locks its budget.
     locked = {each.pk: each for each in both.order_by("pk")}
@@ -268,9 +273,8 @@ def _check_reviewer(request: BudgetRequest, *, by: User, has_a_shell: bool) -> N
         raise InvalidInput("reviewer", str(by), f"cannot grant this. {reason}")
 
 
-def _note_match(request: BudgetRequest, *, by: User, reason: str) -> None:
+def _note_match(request: BudgetRequest, against: list[Match], *, by: User, reason: str) -> None:
     """Keep why a budget is granted although rows of another population with a budget were recognised."""
-    against = granted_matches(request.budget, by=by)
     if not against:
         return
     if not reason:
@@ -298,13 +302,15 @@ def _check_columns(left: Budget, joined: Budget) -> None:
 
 
 def _granted_elsewhere(budget: Budget) -> list[Budget]:
-    """The granted budgets from which the very same rows spend already.
+    """The granted budgets from which the very same rows spend already."""
+    held = Budget.objects.filter(pk__in=counted_alike(budget).values("budget")).exclude(pk=budget.pk)
+    return [each for each in held.order_by("pk") if each.is_granted]
 
-    Every budget of these rows is locked, so that of two approvals the second finds what the first has granted.
-    """
-    held = counted_alike(budget).values("budget")
-    locked = list(Budget.objects.select_for_update().filter(pk__in=held).order_by("pk"))
-    return [each for each in locked if each.is_granted and each.pk != budget.pk]
+
+def _one_at_a_time() -> None:
+    """Held until the commit, so that of two approvals the second finds what the first has granted. It is one lock
+    for all: were the budgets of the same rows locked, the owner of one could time whether there is another."""
+    Installation.objects.select_for_update().get(pk=Installation.own().pk)
 
 
 @transaction.atomic

@@ -83,7 +83,7 @@ def draft_certificate(
 
 def next_number(of: Release) -> int:
     """Of a certificate that would be bought now, among those of a release; whatever became of the others."""
-    return 1 + max(certificate_numbers(of.certificates.all()), default=0)
+    return 1 + max(certificate_numbers(of), default=0)
 
 
 def plan_certificate(

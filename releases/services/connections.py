@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import transaction
 
 from releases.engine.errors import EngineError, InvalidInput
@@ -58,7 +59,7 @@ from releases.worker.runner import ReaderError
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from django.contrib.auth.models import Group, User
+    from django.contrib.auth.models import Group
 
     from releases.engine.domain.schema import Schema
     from releases.engine.tables.catalogue import ReadableTables
@@ -325,7 +326,7 @@ def register_table(*, owner: User, title: str, listed: ListedTables, table: str,
         InvalidInput: the title breaks its rule, or the database lists no such table.
         Unavailable: the database does not answer.
     """
-    check_may_upload(owner)
+    check_may_upload(User.objects.get(pk=owner.pk))
     title, connection = read_title(title, what="the table is"), listed.connection
     if table not in listed.tables:
         raise InvalidInput("table", table, f"must be one of the tables that {connection.name} lists")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import Group, User
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -23,6 +23,7 @@ from releases.engine.errors import InvalidInput
 from releases.ledger import audit_log
 from releases.models import (
     AuditAction,
+    AuditEvent,
     Budget,
     Dataset,
     EntryKind,
@@ -41,8 +42,6 @@ from releases.services.lost_budgets import refuse_while_lost
 from releases.storage.private_files import private_folder
 
 if TYPE_CHECKING:
-    from django.contrib.auth.models import User
-
     from releases.engine.tables.facts import FileFacts
     from releases.engine.tables.files.ingest import Ingested
     from releases.engine.tables.files.limits import TableLimits
@@ -82,7 +81,8 @@ def ingest_dataset(
         NotAllowed: the owner is no curator. Nothing is kept.
         UnreadableTable: the file is not a table that can be read. Nothing is kept.
     """
-    check_may_upload(owner)
+    # A caller may have read the owner, with the roles of then, long ago.
+    check_may_upload(User.objects.get(pk=owner.pk))
     title = read_title(title, what="the table is")
     number = uuid.uuid4()
     if facts is not None:
@@ -559,6 +559,22 @@ def delete_rows(*, dataset: Dataset, by: User | None = None) -> None:
         dataset.rows_deleted_at = timezone.now()
         dataset.save(update_fields=["rows_deleted_at"])
     _remove_file(dataset)
+
+
+def remove_deleted_tables() -> None:
+    """Delete the files of tables that were deleted: a process that ended at the wrong moment has left one, or a backup
+    of the files was put back."""
+    folder = Path(settings.TABLES_DIR)
+    stored = {path.stem: path for path in folder.glob("*.parquet")} if folder.is_dir() else {}
+    if not stored:
+        return
+    deleted = Dataset.objects.exclude(rows_deleted_at=None).values_list("pk", flat=True)
+    discarded = AuditEvent.objects.filter(action=AuditAction.DISCARD_TABLE).values_list("object_id", flat=True)
+    gone = {*map(str, deleted), *discarded} & stored.keys()
+    # One that was discarded can be here again, from a backup of before.
+    here = Dataset.objects.filter(pk__in=gone, rows_deleted_at=None).values_list("pk", flat=True)
+    for number in gone - set(map(str, here)):
+        stored[number].unlink(missing_ok=True)
 
 
 def _remove_file(dataset: Dataset) -> None:

@@ -38,6 +38,7 @@ from django.utils import timezone
 from releases.engine.accounting import accountant
 from releases.engine.errors import Cancelled, EngineError
 from releases.engine.mechanisms.base import Plan, PlanChanged, plan_from_json
+from releases.engine.mechanisms.measured_error import NUMBER
 from releases.ledger import audit_log, high_water_marks, ledger, stale_ledger
 from releases.models import (
     CERTIFICATE,
@@ -213,6 +214,8 @@ def _ready(release: Release, token: uuid.UUID) -> tuple[Plan, StoredTable]:
     # A file or a database that is away, or another than was stored, is found here.
     table = stored_tables.checked(release.dataset, plan.schema)
     attempts.about_to_open(release.pk, token)
+    if release.certifies_id is not None:
+        high_water_marks.note_certificate(release.certifies_id, plan.options[NUMBER.name])
     high_water_marks.note_claim(release.pk, release.attempts, token)
     return plan, table
 

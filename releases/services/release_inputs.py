@@ -6,6 +6,7 @@ A certificate's draft counts under the schema of the release that it speaks of, 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
@@ -28,18 +29,12 @@ from releases.engine.workload.kinds.largest_error import (
 from releases.engine.workload.parsing import read_answered, read_question
 from releases.engine.workload.queries import Marginal, Workload
 from releases.engine.workload.questions import Question, of_columns_asked
-from releases.models import (
-    CERTIFICATE,
-    Dataset,
-    Release,
-    ReleaseState,
-)
+from releases.ledger import high_water_marks
+from releases.models import CERTIFICATE, Dataset, Release, ReleaseState
 from releases.questions.kinds.largest_error import certified_parts
 from releases.schema import file_codebook
 
 if TYPE_CHECKING:
-    from django.db.models import QuerySet
-
     from releases.engine.mechanisms.base import Plan
 
 #: Said wherever something new is asked of a table whose rows are gone.
@@ -101,10 +96,18 @@ CERTIFIABLE = {
 FILES = {SYNTHETIC_ROWS: "synthetic.parquet", RELEASED_ANSWERS: "answers.parquet"}
 
 
-def certificate_numbers(certificates: QuerySet[Release]) -> set[int]:
-    """The numbers of those that were submitted; 0 of one that was before they had numbers."""
-    submitted = certificates.exclude(state=ReleaseState.DRAFT)
-    return {(each.options or {}).get(MEASURED_ERROR, {}).get(NUMBER.name, 0) for each in submitted}
+def certificate_numbers(of: Release, *, besides: Release | None = None) -> set[int]:
+    """The numbers of a release's certificates that were submitted, or that a restored backup has forgotten; 0 of one
+    that was before they had numbers.
+
+    Args:
+        besides: a certificate that is left out.
+    """
+    submitted = of.certificates.exclude(state=ReleaseState.DRAFT).exclude(pk=besides.pk if besides else None)
+    found = {(each.options or {}).get(MEASURED_ERROR, {}).get(NUMBER.name, 0) for each in submitted}
+    with suppress(high_water_marks.Unreadable):  # then nothing is charged
+        found |= high_water_marks.certificate_numbers(of.pk)
+    return found
 
 
 def refuse_taken_number(release: Release, plan: Plan) -> None:
@@ -115,8 +118,7 @@ def refuse_taken_number(release: Release, plan: Plan) -> None:
         Refusal: it has none, or another one has it.
     """
     assert release.certifies is not None
-    others = release.certifies.certificates.exclude(pk=release.pk)
-    if plan.options[NUMBER.name] in {0, *certificate_numbers(others)}:
+    if plan.options[NUMBER.name] in {0, *certificate_numbers(release.certifies, besides=release)}:
         raise Refusal(
             "Another certificate of the release was submitted since this one was planned. Plan it again: how sure each "
             "of them must be depends on how many there are. Nothing was charged."

@@ -172,7 +172,7 @@ def publish(release: Release, token: uuid.UUID, folder: Path, *, progress: Progr
         ),
         total=float(live.total),
         distribution=distribution,
-        most_rows=live.total + live.total_half_width,
+        most_rows=session.most_rows,
         notes={"questions asked": len(live.closest)}
         | ({"updates used": plan.rules.updates - live.updates_left} if isinstance(plan.rules, UpdateRules) else {}),
     )

@@ -27,7 +27,7 @@ from releases.engine.mechanisms.base import plan_from_json
 from releases.engine.mechanisms.live.noise import PARTS, NoiseRules
 from releases.engine.mechanisms.live.ways import own_options, plan_of_way
 from releases.engine.mechanisms.pmw.online import OnlinePlan, one_count
-from releases.engine.mechanisms.pmw.session import AnswerKind, AnswerPrice, Exchange
+from releases.engine.mechanisms.pmw.session import AnswerKind, AnswerPrice, Exchange, SessionOver
 from releases.engine.mechanisms.pmw.session import SessionUnderWay as LiveSession
 from releases.engine.workload.parsing import read_question
 from releases.engine.workload.queries import Count, Marginal, Workload, read_count
@@ -70,6 +70,8 @@ UNANSWERED = (
     "A question could not be answered, so this session is closed. What it answered before is kept. The charge stays: "
     "all that a session can cost is charged when it is opened. The reason is not shown, as it could depend on the rows."
 )
+#: Said where no update is left, and what is public proves no further answer.
+UNPROVED = "All paid updates are used; a further answer would come without a proved bound, so none is given."
 #: Questions that a session is planned for where nobody says how many.
 DEFAULT_QUESTIONS = 1_000
 
@@ -318,11 +320,14 @@ def ask_session(*, session: Session, query: Mapping[str, Any], by: User, within:
     assert release.dataset.budget is not None, "it was charged"
     ledger.check_protection(release.dataset.budget, unit=plan.schema.unit, neighbours=plan.schema.neighbours)
     asked = read_count(dict(query), plan.schema.universe)
-    if _is_frozen(release) and not locked.answers.filter(key=key_of(asked, plan.schema.universe)).exists():
+    is_new = not locked.answers.filter(key=key_of(asked, plan.schema.universe)).exists()
+    if is_new and _is_frozen(release):
         raise Refusal(FROZEN)
     if why := stale_ledger.refusal(release.dataset.budget, and_release=release.pk):
         raise Refusal(why)
     live = session_state.take(locked, plan)
+    if is_new and not _is_settled(locked, live):
+        raise SessionOver(UNPROVED)
 
     def truth(question: Count) -> int:
         try:
@@ -368,9 +373,14 @@ def ask_session(*, session: Session, query: Mapping[str, Any], by: User, within:
     )
 
 
+def _is_settled(session: Session, live: LiveSession) -> bool:
+    """As the engine has it, which takes the rows for those that there were when it was opened."""
+    return live.rules.are_settled(updates_left=live.updates_left, cells=live.universe.size, rows=session.most_rows)
+
+
 def _note_if_used_up(session: Session, live: LiveSession) -> None:
     """With the answer that leaves none to come: lists say so from then on, and the curator is told once."""
-    if not live.is_used_up:
+    if _is_settled(session, live) and not live.is_used_up:
         return
     if Session.objects.filter(pk=session.pk, used_up_at=None).update(used_up_at=timezone.now()):
         messages.session_used_up(session, answers=len(live.exchanges))
@@ -383,9 +393,7 @@ def standing(session: Session, plan: OnlinePlan) -> SessionBalance:
     # What follows from answers bought at the start is no question with a price.
     asked = used if isinstance(rules, NoiseRules) else session.answers.count()
     left = rules.updates - used
-    is_settled = rules.are_settled(
-        updates_left=left, cells=plan.schema.universe.size, rows=session.total + session.total_half_width
-    )
+    is_settled = rules.are_settled(updates_left=left, cells=plan.schema.universe.size, rows=session.most_rows)
     share = None
     if isinstance(rules, NoiseRules):
         spent = session.answers.aggregate(parts=Sum("parts"))["parts"] or 0
@@ -404,7 +412,7 @@ def standing(session: Session, plan: OnlinePlan) -> SessionBalance:
     elif share == 0:
         over = "Its answers have taken all that it may spend."
     elif not is_settled:
-        over = "All paid updates are used; a further answer would come without a proved bound, so none is given."
+        over = UNPROVED
     elif _is_frozen(session.release):
         over = FROZEN
     return SessionBalance(

@@ -82,9 +82,9 @@ class ReleaseComparison:
 
     Attributes:
         titles: of both, told apart.
-        is_of_two_tables: whether they are of different tables; `may_count_other_rows` of one, but maybe of other rows
-            of it, `for_persons` because of which rows of a person count; `counts` what they count, and `left_out` which
-            of these a column leaves out.
+        is_of_two_tables: whether they are of different tables; `may_have_changed` of one whose rows come and go;
+            `may_count_other_rows` of one, but maybe of other rows of it, `for_persons` because of which rows of a
+            person count; `counts` what they count, and `left_out` which of these a column leaves out.
         are_one_number: whether both estimate the same true answers.
         questions: what both answer: its number, its title, and whether it is shown.
         confidence: that both bounds hold; empty where that of one is not proved, and then nothing is certain.
@@ -94,6 +94,7 @@ class ReleaseComparison:
     titles: tuple[str, str]
     other: str
     is_of_two_tables: bool
+    may_have_changed: bool
     may_count_other_rows: bool
     for_persons: bool
     counts: str
@@ -126,6 +127,7 @@ def release_comparison(first: Release, second: Release, *, question: int, page: 
     bounds = [_receipt(each)["bound"] for each in (first, second)]
     is_proved = all(Proof(each["proof"]).is_unconditional for each in bounds)
     is_of_two_tables = first.dataset_id != second.dataset_id
+    may_have_changed = not is_of_two_tables and first.dataset.is_in_database
     may_count_other_rows = not is_of_two_tables and _population(first, family) != _population(second, family)
     heads, titles = tuple(family.attributes), _told_apart(first, second)
     dates = dates_of(_question(first))
@@ -134,11 +136,12 @@ def release_comparison(first: Release, second: Release, *, question: int, page: 
         titles=titles,
         other=str(second.pk),
         is_of_two_tables=is_of_two_tables,
+        may_have_changed=may_have_changed,
         may_count_other_rows=may_count_other_rows,
         for_persons=may_count_other_rows and _schema(first).unit.kind == "person" and counted is Counted.ROWS,
         counts=counted.many,
         left_out="rows in which" if counted is Counted.ROWS else "persons for whom",
-        are_one_number=not (is_of_two_tables or may_count_other_rows),
+        are_one_number=not (is_of_two_tables or may_have_changed or may_count_other_rows),
         questions=tuple(
             (str(number), _part(each).title(universe), each == asked) for number, each in enumerate(common)
         ),

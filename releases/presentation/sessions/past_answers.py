@@ -53,14 +53,12 @@ class PastAnswer:
 
 
 def past_answer(stored: SessionAnswer, session: Session, universe: Universe) -> PastAnswer:
-    # No count is above that of all rows, which is bounded at the same confidence, all at once.
-    most = session.total + session.total_half_width
     return PastAnswer(
         stored=stored,
         title=read_count(stored.query, universe).title(universe),
         query=json.dumps(stored.query, ensure_ascii=False),
         lower=max(0, floor(stored.estimate - stored.half_width)),
-        upper=ceil(min(stored.estimate + stored.half_width, most)),
+        upper=ceil(min(stored.estimate + stored.half_width, session.most_rows)),
     )
 
 

@@ -4,6 +4,7 @@ import re
 import uuid
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from django.conf import settings
@@ -17,9 +18,10 @@ from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.errors import InvalidInput
 from releases.models import Dataset, Ending, EntryKind, LedgerEntry, Release, ReleaseState, RequestState, Session
 from releases.planning import column_checks
+from releases.presentation.sessions.past_answers import past_answer
 from releases.services.connections import Unavailable
 from releases.services.release_inputs import Refusal
-from tests.web.conftest import COLUMNS, FOR_ROWS
+from tests.web.conftest import COLUMNS, FOR_ROWS, rows_of
 from tests.web.databases.conftest import OTHERWISE, PASSWORD, PATIENTS, counted
 from tests.web.pages import body, words
 from tests.web.steps import ask_for, protect, rule, submit
@@ -173,6 +175,37 @@ def test_a_live_session_counts_the_rows_that_are_there_at_each_question_and_char
     with pytest.raises(Refusal, match="Nothing was answered and nothing is used up"):
         services.sessions.ask_session(session=session, query={"age": {"to": 35}}, by=alice)
     assert (entries(EntryKind.CHARGE), session.answers.count()) == (1, 2)
+
+
+@pytest.mark.parametrize("way", ["pmw-online", "noise-online"])
+def test_what_a_session_says_is_true_of_rows_that_have_come_since_it_was_opened(
+    clinic, declared, alice, as_, close, way
+):
+    """It knows how many rows there were when it was opened, and a later question counts more."""
+    release = services.sessions.draft_session(
+        dataset=declared(),
+        by=alice,
+        title="Ask away",
+        epsilon="45",
+        options={"population": 200, "questions": 10},
+        way=way,
+    )
+    services.releases.submit_release(release=release, key=uuid.uuid4(), by=alice, send=False)
+    assert services.execution.execute_release(release_id=release.pk)
+    session = Session.objects.get(pk=release.pk)
+    clinic.run("INSERT INTO ward.patients SELECT 'new', 30, 'female', '' FROM generate_series(1, 3000)")
+    females = len(PATIENTS) - MALES + 3000
+    services.sessions.ask_session(session=session, query={"sex": ["female"]}, by=alice)
+    shown = words(as_(alice).get(reverse("session", args=[session.pk])))
+    assert "its rows may change while the session is open" in shown
+    plan = services.sessions.plan_of_session(session)
+    answer = past_answer(session.answers.get(), session, plan.schema.universe)
+    assert answer.lower <= females <= answer.upper
+    # That so many updates are never needed would be proved of the rows of then alone.
+    ended = SimpleNamespace(updates_left=0, rules=plan.rules, universe=plan.schema.universe)
+    assert not services.sessions._is_settled(session, ended)
+    (row,) = (each for each in rows_of(close(session)) if each["sex"] == "female")
+    assert float(row["lower"]) <= females <= float(row["upper"])
 
 
 def test_the_rows_of_a_person_are_bounded_in_the_database(clinic, declared, release_of):

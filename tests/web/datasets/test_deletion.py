@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from django.urls import reverse
 
-from releases import services
+from releases import services, tasks
 from releases.models import AuditEvent, Budget, BudgetRequest, Dataset, LedgerEntry, Notice, Organisation, Release
 from tests.web.conftest import CSV
 from tests.web.pages import words
@@ -99,6 +99,24 @@ def test_the_rows_of_what_was_charged_for_can_be_deleted_and_everything_else_sta
     assert as_(None).get(reverse("download", args=[public.pk, "answers.csv"])).status_code == 200
     assert Budget.objects.get().spent_epsilon == spent
     assert services.organisation.verify_ledgers(by=None).faults == ()
+
+
+def test_what_a_process_that_ended_has_left_of_deleted_tables_is_deleted_by_the_next_round_of_a_worker(
+    public, make_dataset, alice, settings, monkeypatch
+):
+    kept, discarded = (make_dataset(epsilon="", content=CSV + b"p9," + age + b",male\n") for age in (b"30", b"31"))
+    with monkeypatch.context() as killed:
+        killed.setattr("releases.services.datasets._remove_file", lambda _: None)
+        services.datasets.delete_rows(dataset=public.dataset, by=alice)
+        services.datasets.discard_dataset(dataset=Dataset.objects.get(pk=discarded.pk), by=alice)
+    unknown = Path(settings.TABLES_DIR) / f"{uuid.uuid4()}.parquet"
+    unknown.write_bytes(b"of a newer database")
+    left = [table_file(settings, each) for each in (public.dataset, discarded)]
+    assert all(path.exists() for path in left)
+    tasks._reconcile()
+    assert not any(path.exists() for path in left)
+    assert table_file(settings, kept).exists()
+    assert unknown.exists()
 
 
 def test_nothing_more_is_charged_for_a_table_without_rows(published, make_draft, as_, alice):

@@ -14,7 +14,7 @@ from releases import services
 from releases.engine.accounting import accountant
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import plan_from_json
-from releases.ledger import verification
+from releases.ledger import high_water_marks, verification
 from releases.models import Budget, LedgerEntry, Organisation, Release, ReleaseState
 from releases.presentation.results.closer import RowsAreCloser
 from releases.publication import files
@@ -125,10 +125,26 @@ def test_two_that_were_planned_as_the_same_one_are_not_both_charged(published, d
     assert draft_of(published).options["measured-error"]["number"] == 3
 
 
+def test_a_number_that_a_restored_backup_has_forgotten_is_not_given_again(published, certify, make_draft, carry_out):
+    other = carry_out(make_draft(published.dataset, epsilon="0.5"))
+    forgotten = certify(published)
+    assert forgotten.options["measured-error"]["number"] == 1
+    # As in a database from before it was submitted, after a reviewer has looked at it.
+    Release.objects.filter(pk=forgotten.pk).update(state="draft")
+    asked = {name: value for name, value in ASKED.items() if name != "what"}
+    for of, number in ((published, 2), (other, 1)):
+        plan = services.certificates.plan_certificate(of=of, **asked)
+        assert plan.options["number"] == number
+    with pytest.raises(release_inputs.Refusal, match="Plan it again"):
+        release_inputs.refuse_taken_number(Release(certifies=published), plan)
+
+
 def test_one_whose_number_somebody_took_away_is_refused_and_one_of_before_says_that_it_holds_by_itself(
-    published, draft_of, certify, submit, as_, alice
+    published, draft_of, certify, submit, as_, alice, monkeypatch
 ):
-    old = certify(published)
+    with monkeypatch.context() as before:
+        before.setattr(high_water_marks, "note_certificate", lambda *_: None)
+        old = certify(published)
     receipt = dict(old.result["receipt"])
     receipt["mechanism"] = {**receipt["mechanism"], "options": {}}
     Release.objects.filter(pk=old.pk).change(result={**old.result, "receipt": receipt}, options={})

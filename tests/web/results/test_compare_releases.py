@@ -1,13 +1,14 @@
 """Two releases beside each other: of one table, and of two."""
 
+import math
 import random
 
 import pytest
 
 from releases import services
-from releases.models import Release
+from releases.models import Dataset, Release
 from releases.presentation.results.release_comparison import Interval, pair_of
-from tests.web.conftest import COLUMNS
+from tests.web.conftest import COLUMNS, rows_of
 from tests.web.pages import link, words
 from tests.web.steps import ask_for, protect
 
@@ -93,6 +94,22 @@ def test_a_statistic_is_compared_with_the_same_one_only_and_never_with_what_was_
         for pair in ((first, other), (other, first)):
             shown = beside(as_(alice), pair[0], other=pair[1].pk).context["page"]
             assert (shown is not None) is is_shown
+
+
+def test_releases_of_a_table_whose_rows_come_and_go_are_not_said_to_estimate_one_number(pair, as_, alice):
+    one, two = pair
+    assert beside(as_(alice), one, other=two.pk).context["page"].are_one_number
+    Dataset.objects.filter(pk=one.dataset_id).update(location="clinic://clinic#visits")
+    shown = beside(as_(alice), one, other=two.pk)
+    assert not shown.context["page"].are_one_number
+    assert "Truth, by both" not in words(shown)
+    assert "one of the two bounds failed" not in words(shown)
+    assert "Its rows may have changed in between." in words(shown)
+    # By hand: what both intervals leave possible of the difference between the true answers of two days.
+    (first, second) = (rows_of(each)[0] for each in pair)
+    least, most = map(number, shown.context["page"].pairs[0].change.split(" to "))
+    assert least == math.ceil(float(first["lower"])) - math.floor(float(second["upper"]))
+    assert most == math.floor(float(first["upper"])) - math.ceil(float(second["lower"]))
 
 
 # --- two tables -------------------------------------------------------------------------------------------------------

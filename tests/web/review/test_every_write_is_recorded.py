@@ -67,6 +67,7 @@ UNRECORDED = {
     "receive_upload": "a file is nothing yet; the table that it becomes is recorded",
     "discard_upload": "as a file that was received: it never was a table of the site",
     "reconcile_uploads": "what it moves waits again; an upload given up on is no table",
+    "remove_deleted_tables": "that they were deleted is recorded when it is decided",
     "reconcile": "what it moves is queued again; a release given up on is recorded by the same function as a worker's",
     "use_token": "notes when a token was last used, on the token",
     "read_notices": "who has read what is nobody's business",

@@ -88,9 +88,11 @@ def test_no_service_takes_a_table_from_somebody_else(alice, charlie, upload_file
     for service in (services.uploads.receive_upload, services.datasets.ingest_dataset):
         with pytest.raises(role_rules.NotAllowed, match="curator"):
             service(owner=charlie, title="Mine", source=upload_file())
+    assert role_rules.may_upload(alice)
     HeldRole.objects.filter(person=alice, role="curator").delete()  # after she was read
-    with pytest.raises(role_rules.NotAllowed):
-        services.uploads.receive_upload(owner=alice, title="Mine", source=upload_file())
+    for service in (services.uploads.receive_upload, services.datasets.ingest_dataset):
+        with pytest.raises(role_rules.NotAllowed):
+            service(owner=alice, title="Mine", source=upload_file())
     assert not Upload.objects.exists()
     assert not Dataset.objects.exists()
 

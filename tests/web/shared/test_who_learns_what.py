@@ -15,6 +15,7 @@ import pytest
 from django.core.cache import cache
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection, transaction
+from django.db.models import QuerySet
 from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern
 
@@ -314,6 +315,36 @@ def test_tables_are_compared_for_a_reviewer_s_page_and_nowhere_else(world, visit
     visit(built, others, senders=others)
     with pytest.raises(pytest.fail.Exception, match="tables were compared"):
         visit(built, {"sofia": people["sofia"]}, pages=[("GET", "review/requests/<uuid:request_id>/")])
+
+
+def test_an_approval_locks_nothing_by_what_is_alike_and_compares_nothing_while_it_locks(world, people, monkeypatch):
+    """Whoever waits for a lock has a clock: a request of their own would be slow where their guess is right."""
+    done, fetch, near = [], QuerySet._fetch_all, services.recognition._near
+
+    def fetched(self):
+        is_lock = self._result_cache is None and self.query.select_for_update
+        fetch(self)
+        if is_lock:
+            done.append(f"{self.model.__name__} is locked, {len(self._result_cache)} of them")
+
+    def compared(*given):
+        done.append("sketches are compared")
+        return near(*given)
+
+    monkeypatch.setattr(QuerySet, "_fetch_all", fetched)
+    monkeypatch.setattr(services.recognition, "_near", compared)
+    seen = []
+    for his in (TABLE, ONE_OFF):
+        with undone():
+            request = BudgetRequest.objects.get(pk=world(TABLE, his, "charlie", hers_first=False)["review"])
+            done.clear()
+            services.budgets.approve_request(request=request, by=people["sofia"])
+            seen.append(list(done))
+    assert seen[0] == seen[1]
+    compared = [place for place, each in enumerate(done) if "compared" in each]
+    locked = [place for place, each in enumerate(done) if "locked" in each]
+    assert compared
+    assert max(compared) < min(locked)
 
 
 def test_the_operations_are_the_api_s_own():
