@@ -38,7 +38,6 @@ hypothesis.settings.load_profile("dpweb")
 REQUIRED = os.environ.get("REQUIRE_SERVICES") == "1"
 POSTGRES_URL = os.environ.get("TEST_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/postgres")
 REDIS_URL = os.environ.get("TEST_REDIS_URL", "redis://127.0.0.1:6379/9")
-SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 #: What takes longest starts first, so that all processes end together: files, and folders of them. After these come the

@@ -197,17 +197,6 @@ def cost_of(plan: Plan) -> dict[str, Any]:
     return stated
 
 
-def price_of_receipt(receipt: dict[str, Any]) -> accountant.Price:
-    """Price a receipt again, from its events alone."""
-    from releases.engine.accounting.events import event_from_json
-
-    return accountant.price(
-        [event_from_json(event) for event in receipt["events"]],
-        delta=Fraction(receipt["budget"].get("delta", "0")),
-        neighbours=NeighbouringRelation(receipt["neighbours"]),
-    )
-
-
 def spent_text(receipt: Mapping[str, Any]) -> str:
     """The price in the one form in which it is said first."""
     said = spent(receipt)

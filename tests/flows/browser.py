@@ -216,21 +216,17 @@ class Visitor:
         found: str = self.page.evaluate(_FOCUSED)
         return found
 
-    def tab_to(self, name: str, *, key: str = "Tab") -> None:
+    def tab_to(self, name: str) -> None:
         """Press Tab until something of that name has the focus; everything on the way must show that it has it."""
         for _ in range(_MAX_TABS):
-            self.page.keyboard.press(key)
+            self.page.keyboard.press("Tab")
             reached = self.focused()
             if self.page.evaluate("document.activeElement === document.body"):
                 continue
             assert self.page.evaluate(_FOCUS_SHOWS), f"the focus cannot be seen on {reached!r} of {self.page.url}"
             if reached.startswith(name):
                 return
-        raise AssertionError(f"{name!r} cannot be reached by {key} on {self.page.url}")
-
-    def back_to(self, name: str) -> None:
-        """The same backwards: what was left out is gone back to."""
-        self.tab_to(name, key="Shift+Tab")
+        raise AssertionError(f"{name!r} cannot be reached by Tab on {self.page.url}")
 
     def enter(self, key: str = "Enter") -> None:
         """Press a key that leads to another page, and wait for that page."""

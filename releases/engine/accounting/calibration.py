@@ -70,12 +70,6 @@ def laplace_noise_multiplier(*, epsilon: Fraction) -> Fraction:
     return 1 / epsilon
 
 
-def laplace_epsilon(*, noise_multiplier: Fraction) -> Fraction:
-    """epsilon of Laplace noise, exactly 1/noise_multiplier."""
-    _check_positive("noise_multiplier", noise_multiplier)
-    return 1 / noise_multiplier
-
-
 @lru_cache(maxsize=256)
 def laplace_passes(*, scale: Fraction, probability: Fraction) -> int:
     """The least k >= 1 with Pr[X >= k] = e^(-k/t) / (1 + e^(-1/t)) <= probability, certified; X discrete Laplace of
@@ -116,11 +110,6 @@ def zcdp_budget(*, epsilon: Fraction, delta: Fraction) -> ZCDP:
     return ZCDP(rho=largest_rho(epsilon=epsilon, delta=delta))
 
 
-def gaussian_variance(*, epsilon: Fraction, delta: Fraction) -> Fraction:
-    """sigma**2 / (l2 sensitivity)**2 for (epsilon, delta)-DP through zCDP: right for discrete noise, any dimension."""
-    return gaussian_variance_for_rho(rho=zcdp_budget(epsilon=epsilon, delta=delta).rho)
-
-
 def gaussian_epsilon(*, noise_variance: Fraction, delta: Fraction) -> Fraction:
     """epsilon of Gaussian noise, discrete or continuous, at delta through zCDP, rounded up."""
     _check_positive("noise_variance", noise_variance)
@@ -149,7 +138,7 @@ def gaussian_delta(*, noise_variance: Fraction, epsilon: Fraction) -> Fraction:
 def analytic_gaussian_sigma(*, epsilon: Fraction, delta: Fraction) -> Fraction:
     """The least sigma / l2 sensitivity of continuous Gaussian noise for (epsilon, delta)-DP (Balle and Wang 2018).
 
-    Rounded up to 10**-12. Discrete noise of this sigma may exceed delta: calibrate it by `gaussian_variance`.
+    Rounded up to 10**-12. Discrete noise of this sigma may exceed delta: calibrate it by `zcdp_budget`.
     """
     _check_epsilon(epsilon)
     _check_delta(delta)

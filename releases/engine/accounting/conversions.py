@@ -197,32 +197,6 @@ def epsilon_of_rho_bun_steinke(*, rho: Fraction, delta: Fraction) -> Fraction:
     return round_up(above(enclose(rho) + 2 * root), places=FINE_PLACES)
 
 
-def delta_of_rho(*, rho: Fraction, epsilon: Fraction) -> Fraction:
-    """A delta such that every rho-zCDP mechanism is (epsilon, delta)-DP, rounded up.
-
-    The least over a > 1 of exp((a - 1)(a rho - epsilon)) (1 - 1/a)^a / (a - 1) (Canonne, Kamath and Steinke
-    2020, Corollary 13).
-    """
-    _check_rho(rho)
-    if epsilon < 0:
-        raise InvalidInput("epsilon", decimal_text(epsilon), "must not be below 0")
-    if rho == 0:
-        return Fraction(0)
-    context = reals()
-    r, e = number(rho), number(epsilon)
-
-    def slope(x: Real) -> Real:  # of the exponent, in a = 1 + x; it increases
-        return (2 * x + 1) * r - e + context.log(x / (1 + x))
-
-    top = context.mpf(1)
-    while slope(top) < 0:
-        top *= 2
-    order = 1 + rational(_root(slope, top=top))
-    a = enclose(order)
-    exponent = (a - 1) * (a * enclose(rho) - enclose(epsilon)) + a * intervals().log(1 - 1 / a)
-    return min(Fraction(1), above(intervals().exp(exponent - intervals().log(a - 1))))
-
-
 @lru_cache(maxsize=4096)
 def largest_rho(*, epsilon: Fraction, delta: Fraction) -> Fraction:
     """The largest rho, rounded down to 10**-12, with `epsilon_of_rho(rho, delta)` at most `epsilon`.

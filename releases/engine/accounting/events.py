@@ -16,7 +16,17 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    TypeAlias,
+    TypeVar,
+    dataclass_transform,
+    get_type_hints,
+)
 
 from releases.engine.accounting.conversions import SamplingScheme, check_sampling
 from releases.engine.domain.privacy import LARGEST_EPSILON, NeighbouringRelation, decimal_text
@@ -45,6 +55,7 @@ class Event:
     """One thing that was run on a table."""
 
     kind: ClassVar[str] = ""
+    _words: ClassVar[str] = ""
     _forms: ClassVar[dict[str, _Form[Any]]] = {}
 
     def __post_init__(self) -> None:
@@ -66,7 +77,7 @@ class Event:
 
     def in_words(self) -> str:
         """One line for a receipt."""
-        raise NotImplementedError
+        return self._words.format(**{name: _shown(getattr(self, name)) for name in self._forms})
 
 
 def event_from_json(value: object) -> Event:
@@ -105,12 +116,16 @@ def _read(value: object, place: _Place) -> Event:
     return EVENT_KINDS[kind](**{name: form.decode(value[name], place.of(f".{name}")) for name, form in forms.items()})
 
 
-def _event(kind: str) -> Callable[[type[_E]], type[_E]]:
-    """Enter a class under the word it is stored with; each field is annotated with its form."""
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def _event(kind: str, words: str = "") -> Callable[[type[_E]], type[_E]]:
+    """Enter a class under the word it is stored with. Each field is annotated with its form; `words`, with fields in
+    braces, are for people.
+    """
 
     def register(cls: type[_E]) -> type[_E]:
+        cls = dataclass(frozen=True, kw_only=True, slots=True)(cls)
         hints = get_type_hints(cls, include_extras=True)
-        cls.kind = kind
+        cls.kind, cls._words = kind, words
         cls._forms = {field.name: hints[field.name].__metadata__[0] for field in dataclasses.fields(cls)}
         EVENT_KINDS[kind] = cls
         return cls
@@ -274,8 +289,7 @@ def _shown(value: Fraction | int) -> str:
 # Additive noise
 
 
-@_event("laplace")
-@dataclass(frozen=True, kw_only=True, slots=True)
+@_event("laplace", "Laplace noise of scale {noise_multiplier} times the l1 sensitivity")
 class LaplaceEvent(Event):
     """Continuous Laplace noise on a vector; noise_multiplier = scale / l1 sensitivity (Dwork and Roth 2014,
     3.3).
@@ -283,12 +297,8 @@ class LaplaceEvent(Event):
 
     noise_multiplier: Multiplier
 
-    def in_words(self) -> str:
-        return f"Laplace noise of scale {_shown(self.noise_multiplier)} times the l1 sensitivity"
 
-
-@_event("discrete_laplace")
-@dataclass(frozen=True, kw_only=True, slots=True)
+@_event("discrete_laplace", "discrete Laplace noise of scale {noise_multiplier} times the l1 sensitivity")
 class DiscreteLaplaceEvent(Event):
     """Integer noise with P(x) proportional to e^(-|x|/scale) on a vector of integers.
 
@@ -297,23 +307,15 @@ class DiscreteLaplaceEvent(Event):
 
     noise_multiplier: Multiplier
 
-    def in_words(self) -> str:
-        return f"discrete Laplace noise of scale {_shown(self.noise_multiplier)} times the l1 sensitivity"
 
-
-@_event("gaussian")
-@dataclass(frozen=True, kw_only=True, slots=True)
+@_event("gaussian", "Gaussian noise of variance {noise_variance} times the squared l2 sensitivity")
 class GaussianEvent(Event):
     """Continuous spherical Gaussian noise on a vector; noise_variance = sigma**2 / (l2 sensitivity)**2."""
 
     noise_variance: Variance
 
-    def in_words(self) -> str:
-        return f"Gaussian noise of variance {_shown(self.noise_variance)} times the squared l2 sensitivity"
 
-
-@_event("discrete_gaussian")
-@dataclass(frozen=True, kw_only=True, slots=True)
+@_event("discrete_gaussian", "discrete Gaussian noise of variance {noise_variance} times the squared l2 sensitivity")
 class DiscreteGaussianEvent(Event):
     """Integer noise with P(x) proportional to e^(-x**2/(2 sigma**2)), independent in each coordinate of
     integers.
@@ -323,13 +325,12 @@ class DiscreteGaussianEvent(Event):
 
     noise_variance: Variance
 
-    def in_words(self) -> str:
-        size = _shown(self.noise_variance)
-        return f"discrete Gaussian noise of variance {size} times the squared l2 sensitivity"
 
-
-@_event("weighted_discrete_laplace")
-@dataclass(frozen=True, kw_only=True, slots=True)
+@_event(
+    "weighted_discrete_laplace",
+    "discrete Laplace noise of scale {noise_multiplier} times the weighted l1 sensitivity, divided by each "
+    "answer's weight",
+)
 class WeightedDiscreteLaplaceEvent(Event):
     """Independent discrete Laplace noise on integers x_i of weights w_i, of scale s / w_i on the i-th.
 
@@ -338,15 +339,12 @@ class WeightedDiscreteLaplaceEvent(Event):
 
     noise_multiplier: Multiplier
 
-    def in_words(self) -> str:
-        size = _shown(self.noise_multiplier)
-        return (
-            f"discrete Laplace noise of scale {size} times the weighted l1 sensitivity, divided by each answer's weight"
-        )
 
-
-@_event("weighted_discrete_gaussian")
-@dataclass(frozen=True, kw_only=True, slots=True)
+@_event(
+    "weighted_discrete_gaussian",
+    "discrete Gaussian noise of variance {noise_variance} times the squared weighted l2 sensitivity, divided "
+    "by the square of each answer's weight",
+)
 class WeightedDiscreteGaussianEvent(Event):
     """Independent discrete Gaussian noise on integers x_i of weights w_i, of variance (sigma / w_i)**2 on the i-th.
 
@@ -356,16 +354,11 @@ class WeightedDiscreteGaussianEvent(Event):
 
     noise_variance: Variance
 
-    def in_words(self) -> str:
-        size = _shown(self.noise_variance)
-        return (
-            f"discrete Gaussian noise of variance {size} times the squared weighted l2 sensitivity, divided by the "
-            f"square of each answer's weight"
-        )
 
-
-@_event("adaptive_discrete_gaussian")
-@dataclass(frozen=True, kw_only=True, slots=True)
+@_event(
+    "adaptive_discrete_gaussian",
+    "discrete Gaussian noise step by step, together as of variance {noise_variance} times the squared l2 sensitivity",
+)
 class AdaptiveDiscreteGaussianEvent(Event):
     """Independent discrete Gaussian noise on integers, vector after vector, each chosen by the outcomes before it.
 
@@ -375,13 +368,11 @@ class AdaptiveDiscreteGaussianEvent(Event):
 
     noise_variance: Variance
 
-    def in_words(self) -> str:
-        size = _shown(self.noise_variance)
-        return f"discrete Gaussian noise step by step, together as of variance {size} times the squared l2 sensitivity"
 
-
-@_event("projected_discrete_gaussian")
-@dataclass(frozen=True, kw_only=True, slots=True)
+@_event(
+    "projected_discrete_gaussian",
+    "discrete Gaussian noise of variance {noise_variance} times the squared l2 sensitivity of the part released",
+)
 class ProjectedDiscreteGaussianEvent(Event):
     """Independent discrete Gaussian noise on a vector of integers, of which a public linear map alone is released.
 
@@ -393,13 +384,11 @@ class ProjectedDiscreteGaussianEvent(Event):
 
     noise_variance: Variance
 
-    def in_words(self) -> str:
-        size = _shown(self.noise_variance)
-        return f"discrete Gaussian noise of variance {size} times the squared l2 sensitivity of the part released"
 
-
-@_event("fine_discrete_gaussian")
-@dataclass(frozen=True, kw_only=True, slots=True)
+@_event(
+    "fine_discrete_gaussian",
+    "discrete Gaussian noise on a fine grid, of variance {noise_variance} times the squared l2 sensitivity",
+)
 class FineDiscreteGaussianEvent(Event):
     """A `ProjectedDiscreteGaussianEvent`, or the same where all is released, on a grid that is fine beside the noise.
 
@@ -409,16 +398,11 @@ class FineDiscreteGaussianEvent(Event):
 
     noise_variance: Variance
 
-    def in_words(self) -> str:
-        size = _shown(self.noise_variance)
-        return f"discrete Gaussian noise on a fine grid, of variance {size} times the squared l2 sensitivity"
-
 
 # Choosing
 
 
-@_event("exponential_mechanism")
-@dataclass(frozen=True, kw_only=True, slots=True)
+@_event("exponential_mechanism", "one choice by the exponential mechanism with epsilon {epsilon}")
 class ExponentialMechanismEvent(Event):
     """A choice with probability proportional to e^(epsilon score / (2 sensitivity)), or with Gumbel noise.
 
@@ -427,23 +411,15 @@ class ExponentialMechanismEvent(Event):
 
     epsilon: Epsilon
 
-    def in_words(self) -> str:
-        return f"one choice by the exponential mechanism with epsilon {_shown(self.epsilon)}"
 
-
-@_event("report_noisy_max")
-@dataclass(frozen=True, kw_only=True, slots=True)
+@_event("report_noisy_max", "one choice by report-noisy-max with epsilon {epsilon}")
 class ReportNoisyMaxEvent(Event):
     """The index of the largest score after Laplace noise; epsilon-DP and no bounded range of epsilon."""
 
     epsilon: Epsilon
 
-    def in_words(self) -> str:
-        return f"one choice by report-noisy-max with epsilon {_shown(self.epsilon)}"
 
-
-@_event("permute_and_flip")
-@dataclass(frozen=True, kw_only=True, slots=True)
+@_event("permute_and_flip", "one choice by permute-and-flip with epsilon {epsilon}")
 class PermuteAndFlipEvent(Event):
     """A choice by permute-and-flip, the same as noisy max with exponential noise (Ding et al. 2021);
     epsilon-DP.
@@ -451,12 +427,8 @@ class PermuteAndFlipEvent(Event):
 
     epsilon: Epsilon
 
-    def in_words(self) -> str:
-        return f"one choice by permute-and-flip with epsilon {_shown(self.epsilon)}"
 
-
-@_event("above_threshold")
-@dataclass(frozen=True, kw_only=True, slots=True)
+@_event("above_threshold", "queries until one is above a noisy threshold, epsilon {epsilon} in all")
 class AboveThresholdEvent(Event):
     """Any number of queries against one noisy threshold until the first is above (Dwork and Roth 2014, Alg.
     1).
@@ -464,12 +436,8 @@ class AboveThresholdEvent(Event):
 
     epsilon: Epsilon
 
-    def in_words(self) -> str:
-        return f"queries until one is above a noisy threshold, epsilon {_shown(self.epsilon)} in all"
-
 
 @_event("sparse_vector")
-@dataclass(frozen=True, kw_only=True, slots=True)
 class SparseVectorEvent(Event):
     """Any number of queries against a noisy threshold until `answers` of them were above.
 
@@ -493,57 +461,40 @@ class SparseVectorEvent(Event):
 # Stated by its guarantee
 
 
-@_event("randomized_response")
-@dataclass(frozen=True, kw_only=True, slots=True)
+@_event("randomized_response", "randomized response over {categories} categories with epsilon {epsilon}")
 class RandomizedResponseEvent(Event):
     """A category told truly with odds e^epsilon : 1 against each of the others."""
 
     epsilon: Epsilon
     categories: Categories
 
-    def in_words(self) -> str:
-        return f"randomized response over {self.categories} categories with epsilon {_shown(self.epsilon)}"
 
-
-@_event("pure")
-@dataclass(frozen=True, kw_only=True, slots=True)
+@_event("pure", "a mechanism with epsilon {epsilon}")
 class PureEvent(Event):
     """Any epsilon-DP mechanism."""
 
     epsilon: Epsilon
 
-    def in_words(self) -> str:
-        return f"a mechanism with epsilon {_shown(self.epsilon)}"
 
-
-@_event("approximate")
-@dataclass(frozen=True, kw_only=True, slots=True)
+@_event("approximate", "a mechanism with epsilon {epsilon} and delta {delta}")
 class ApproximateEvent(Event):
     """Any (epsilon, delta)-DP mechanism."""
 
     epsilon: Epsilon
     delta: Delta
 
-    def in_words(self) -> str:
-        return f"a mechanism with epsilon {_shown(self.epsilon)} and delta {_shown(self.delta)}"
 
-
-@_event("concentrated")
-@dataclass(frozen=True, kw_only=True, slots=True)
+@_event("concentrated", "a mechanism with rho {rho}")
 class ConcentratedEvent(Event):
     """Any rho-zCDP mechanism, an adaptive sequence too whose rhos never add up to more."""
 
     rho: Rho
-
-    def in_words(self) -> str:
-        return f"a mechanism with rho {_shown(self.rho)}"
 
 
 # Made of others
 
 
 @_event("repeated")
-@dataclass(frozen=True, kw_only=True, slots=True)
 class RepeatedEvent(Event):
     """The same event `times` times on the same rows; what is asked may depend on earlier answers."""
 
@@ -558,7 +509,6 @@ class RepeatedEvent(Event):
 
 
 @_event("parallel")
-@dataclass(frozen=True, kw_only=True, slots=True)
 class ParallelEvent(Event):
     """One event on each part of a partition of the units that was fixed beforehand by a public rule.
 
@@ -584,7 +534,6 @@ class ParallelEvent(Event):
 
 
 @_event("subsampled")
-@dataclass(frozen=True, kw_only=True, slots=True)
 class SubsampledEvent(Event):
     """An event on a random sample of the rows, the sample being drawn afresh and kept secret.
 
@@ -609,7 +558,6 @@ class SubsampledEvent(Event):
 
 
 @_event("grouped")
-@dataclass(frozen=True, kw_only=True, slots=True)
 class GroupedEvent(Event):
     """An event whose parameters are stated for one unit, where the promise is to groups of `size` units."""
 

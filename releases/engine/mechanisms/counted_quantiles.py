@@ -117,7 +117,7 @@ from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts, Tally
 from releases.engine.workload.kinds.quantile import Quantile
 from releases.engine.workload.kinds.quantiles import Quantiles
-from releases.engine.workload.row_sums import after_clamping, in_one_line
+from releases.engine.workload.row_sentences import after_clamping, in_one_line
 from releases.engine.workload.statistic import Statistic
 
 #: Of epsilon, to each of the two draws that are far away.

@@ -6,8 +6,7 @@ probability p = e^ε / (e^ε + k - 1), each other one with q = 1 / (e^ε + k - 1
 drawn by a fair coin otherwise: ε = ln(1 + 2 P / (1 - P)). (The notes' Lemma 7.13, its Rényi divergence, lacks a pair
 of parentheses: the logarithm is of the whole sum.)
 
-`randomize_answer` is the collection form, run where the answer is given; `debias` reads what was collected. The
-mechanism does to a table's rows what the collection would have done.
+`randomize_answers` does to a table's rows what would be done where answers are given; `debias` reads what comes of it.
 
 Who answered is public in the local model, so its neighbours replace an answer. A table is not always like that: its
 number of counted rows is private where neighbours add a row, where a declared rule may drop one, and where people have
@@ -45,7 +44,7 @@ from releases.engine.errors import InvalidInput
 from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Mechanism, Option, Plan, PlanRequest, Progress, Work, infeasible, register
 from releases.engine.noise.discrete import discrete_laplace
-from releases.engine.noise.randomness import CHUNK, Randomness, bernoulli, random_below, uniform_below
+from releases.engine.noise.randomness import CHUNK, Randomness, bernoulli, uniform_below
 from releases.engine.tables.counts import Counts
 from releases.engine.workload.kinds.survey import SurveyStatistic
 
@@ -83,33 +82,13 @@ def truth_interval(epsilon: Fraction, categories: int, precision: int) -> Interv
     return (lo << precision) // (lo + others), ceil_div(hi << precision, hi + others)
 
 
-def randomize_answer(category: int, *, epsilon: Fraction, categories: int, rng: Randomness) -> int:
-    """One respondent's report: the answer with probability e^ε / (e^ε + k - 1), else any other one, evenly.
-
-    The collection form: run where the answer is given, it makes the report ε-DP for its respondent against everybody,
-    whoever collects it, exactly. The same draws are made whatever the answer.
-
-    Args:
-        category: the answer, from 0 to k - 1.
-        epsilon: above 0.
-        categories: k, at least 2.
-        rng: the respondent's own randomness.
-
-    Raises:
-        InvalidInput: an argument is out of range. The text does not tell the answer.
-    """
-    _check(epsilon, categories)
-    if isinstance(category, bool) or not isinstance(category, (int, np.integer)) or not 0 <= category < categories:
-        raise InvalidInput("category", "the answer", f"must be a whole number from 0 to {categories - 1}")
-    is_true = bernoulli(partial(truth_interval, epsilon, categories), rng=rng)
-    other = random_below(categories - 1, rng)
-    return int(category) if is_true else other + (other >= category)
-
-
 def randomize_answers(
     answers: NDArray[np.int64], *, epsilon: Fraction, categories: int, rng: Randomness
 ) -> NDArray[np.int64]:
-    """The reports of many respondents, each as by `randomize_answer`, independently."""
+    """The reports of many respondents, independently: the answer with probability p, else any other one, evenly.
+
+    The same draws are made whatever the answers.
+    """
     _check(epsilon, categories)
     others = uniform_below(categories - 1, answers.size, rng)
     others += others >= answers

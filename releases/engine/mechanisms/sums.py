@@ -104,7 +104,8 @@ from releases.engine.workload.kinds.weighted_count import WeightedCount
 from releases.engine.workload.measurements import Grouped, measurements
 from releases.engine.workload.row_means import PAIR_SHARES, OfMeans
 from releases.engine.workload.row_regression import Fitted
-from releases.engine.workload.row_sums import Ballots, Measurement, NoisySums, OfColumns, Reading, Sharing, within
+from releases.engine.workload.row_sentences import within
+from releases.engine.workload.row_sums import Ballots, Measurement, NoisySums, OfColumns, Reading, Sharing
 from releases.engine.workload.sensitivity import Case, Changes, divided
 
 #: A sum that can move by more than this is rounded to this many steps of what it can move by: that leaves room for any

@@ -318,7 +318,7 @@ def _of_numbers(node: Call, parts: Sequence[exp.Expr]) -> exp.Expr:
         is_first = exp.LTE(this=parts[0].copy(), expression=parts[1].copy())
         is_second = exp.GT(this=parts[0].copy(), expression=parts[1].copy())
         return exp.case().when(is_first, one, copy=False).when(is_second, other, copy=False)
-    half = double(0.5) if node.name == "round" else double(0.0)
+    half = double({"floor": 0.0, "round": 0.5}[node.name])
     is_large = exp.Or(
         this=exp.GTE(this=parts[0], expression=double(_ALL_WHOLE)),
         expression=exp.LTE(this=parts[0].copy(), expression=double(-_ALL_WHOLE)),

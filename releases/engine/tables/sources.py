@@ -16,7 +16,7 @@ from releases.engine.tables.connection import Limits, connect, refuse_unless_con
 from releases.engine.tables.dialects import Dialect, Spark, bound_table
 from releases.engine.tables.number import PLAIN, NumberForm
 from releases.engine.tables.stored import number_form_of
-from releases.engine.tables.typed import ColumnType, of_duckdb, of_spark
+from releases.engine.tables.typed import ColumnType, of_duckdb
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -137,21 +137,6 @@ class SparkSession:
                 rows = []
         if rows:
             yield arrays(rows)
-
-
-class SparkTable(SparkSession):
-    """A table or view of a Spark session."""
-
-    def __init__(self, session: Any, name: str) -> None:
-        super().__init__(session)
-        self._name = name
-        described = session.table(self.dialect.sql(self.relation))
-        self.columns = tuple(described.columns)
-        self.types = of_spark(described.dtypes)
-
-    @property
-    def relation(self) -> exp.Expr:
-        return named_in_spark(self._name)
 
 
 def named_in_spark(name: str) -> exp.Table:

@@ -41,6 +41,7 @@ from releases.engine.workload.kinds.weighted_count import WeightedCount
 from releases.engine.workload.row_logistic import CellCounts
 from releases.engine.workload.row_means import MAX_PAIRED, MeanRead, Means, OfMeans, PairedMeans
 from releases.engine.workload.row_regression import RegressionSums
+from releases.engine.workload.row_sentences import between, within
 from releases.engine.workload.row_sums import (
     Ballots,
     CentredMoments,
@@ -55,11 +56,9 @@ from releases.engine.workload.row_sums import (
     Sharing,
     SumOfWeights,
     Tallies,
-    between,
     outwards,
     places_of,
     rounded_outwards,
-    within,
 )
 from releases.engine.workload.row_variances import Variances
 from releases.engine.workload.sensitivity import Case, Changes

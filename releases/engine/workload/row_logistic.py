@@ -70,18 +70,16 @@ from releases.engine.workload.kinds.logistic_regression import (
     step_of,
 )
 from releases.engine.workload.row_regression import NOTHING_SAID, Fitted, Floats
+from releases.engine.workload.row_sentences import after_clamping, in_one_line, shown
 from releases.engine.workload.row_sums import (
     Coordinate,
     NoisySums,
     Reading,
     Tallies,
     Within,
-    after_clamping,
-    in_one_line,
     outwards,
     places_of,
     rounded_outwards,
-    shown,
 )
 from releases.engine.workload.sensitivity import Changes, Span, vote_changes
 

@@ -41,6 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from releases.engine.domain.privacy import NeighbouringRelation
+from releases.engine.workload.row_sentences import between
 from releases.engine.workload.row_sums import (
     AboutMiddle,
     Coordinate,
@@ -50,7 +51,6 @@ from releases.engine.workload.row_sums import (
     Reading,
     Sharing,
     Tallies,
-    between,
     outwards,
 )
 from releases.engine.workload.sensitivity import Changes, Span

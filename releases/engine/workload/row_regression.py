@@ -62,6 +62,8 @@ from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.privacy import NeighbouringRelation
 from releases.engine.tables.counts import Tally
 from releases.engine.workload.kinds.regression import Regression
+from releases.engine.workload.row_sentences import after_clamping
+from releases.engine.workload.row_sentences import within as within_of
 from releases.engine.workload.row_sums import (
     ROWS_COUNTED,
     Coordinate,
@@ -70,13 +72,11 @@ from releases.engine.workload.row_sums import (
     Reading,
     Tallies,
     Within,
-    after_clamping,
     outwards,
     places_of,
     rounded_outwards,
     sum_of_products,
 )
-from releases.engine.workload.row_sums import within as within_of
 from releases.engine.workload.sensitivity import Changes, Span, changes
 
 #: Steps of a number from the middle of its range to an end.

@@ -223,19 +223,6 @@ def smooth_sensitivity(
     return SmoothBound(gap=best.gap, rate=rate, steps=best.steps - (rows_of_unit - 1))
 
 
-def sensitivity_at_distance(column: SortedColumn, steps: int, *, q: Fraction, neighbours: NeighbouringRelation) -> int:
-    """A_k of one row's steps: the largest local sensitivity of any table within k steps. A_0 is LS itself.
-
-    For other quantiles than the median under ADD_REMOVE an upper bound (case 3 above).
-    """
-    if _is_balanced(q, neighbours):
-        low, high = _balanced_ranks(column.rows, np.asarray([steps]))
-        return int((column.at(high) - column.at(low))[0])
-    rank = quantile_rank(column.rows, q)
-    lower = np.arange(rank - steps - 1, rank + 1)
-    return int((column.at(lower + steps + 1) - column.at(lower)).max())
-
-
 def distance_to_instability(column: SortedColumn, *, q: Fraction, neighbours: NeighbouringRelation, bound: int) -> int:
     """The least k with A_k(D) > bound: so many row's steps away lies a table where one more moves f by more.
 

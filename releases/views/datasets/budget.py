@@ -23,6 +23,7 @@ from releases.models import POLICY_MEANING, Budget, BudgetRequest, Dataset, Orga
 from releases.permissions import get_dataset_for, signed_in
 from releases.planning.epsilon_meaning import epsilon_scale
 from releases.views.common.live_validation import checked, is_check, undone_if_check
+from releases.views.common.refused import refusals_shown
 from releases.views.common.wizard import frame
 
 
@@ -96,14 +97,12 @@ def take_back(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     dataset = get_dataset_for(request, dataset_id)
     shown = _shown(request, dataset.budget) if dataset.budget is not None else BudgetRequest.objects.none()
     waiting = shown.filter(state=RequestState.WAITING).first()
-    try:
+    with refusals_shown(request):
         if waiting is not None:
             services.budgets.take_back_request(request=waiting, by=signed_in(request))
             messages.success(request, "The request was taken back. You can ask again at any time.")
         else:
             messages.info(request, "No request waits for a reviewer any more.")
-    except services.release_inputs.Refusal as error:
-        messages.error(request, in_words(error))
     return redirect("budget", dataset_id=dataset.pk)
 
 

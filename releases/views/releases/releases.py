@@ -38,6 +38,7 @@ from releases.presentation.results.result_page import result_page
 from releases.questions.base import Want
 from releases.schema.descriptions import notes_of, table_of
 from releases.views.common.live_validation import checked, is_check, undone_if_check
+from releases.views.common.refused import refusals_shown
 from releases.views.common.wizard import frame, not_ready, workload_of
 from releases.views.releases.drafts import draft_or_result
 from releases.views.releases.kinds import pages_of
@@ -251,10 +252,8 @@ def status(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
 def attack(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     """Let a worker attack what the plan makes of invented tables."""
     release = get_own_release_for(request, release_id)
-    try:
+    with refusals_shown(request):
         services.disclosure_tests.ask_for_test(release=release, by=signed_in(request))
-    except services.release_inputs.Refusal as error:
-        messages.error(request, in_words(error))
     return redirect(f"{reverse('release_detail', args=[release.pk])}#attack")
 
 
@@ -295,7 +294,7 @@ def visibility(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
             return redirect("release_detail", release_id=release.pk)
         return render(request, "results/make_public.html", _made_public(release))
     form = VisibilityForm(request.POST)
-    try:
+    with refusals_shown(request):
         if not form.is_valid():
             messages.error(request, in_one_line(form))
         elif form.cleaned_data["public"] == form.YES:
@@ -308,8 +307,6 @@ def visibility(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
         else:
             services.releases.make_private(release=release, by=signed_in(request))
             messages.success(request, "Private again. Downloaded copies stay with those who have them.")
-    except services.release_inputs.Refusal as error:
-        messages.error(request, in_words(error))
     return redirect("release_detail", release_id=release.pk)
 
 
@@ -348,10 +345,7 @@ def _made_public(release: Release) -> dict[str, Any]:
 @require_POST
 def withdraw(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     release = get_own_release_for(request, release_id)
-    try:
+    with refusals_shown(request):
         services.releases.withdraw_release(release=release, by=signed_in(request))
-    except services.release_inputs.Refusal as error:
-        messages.error(request, in_words(error))
-    else:
         messages.success(request, "Withdrawn. The budget stays spent: what was learned cannot be unlearned.")
     return redirect("release_detail", release_id=release.pk)

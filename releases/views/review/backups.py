@@ -8,13 +8,13 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from releases import services
-from releases.display.error_messages import in_words
 from releases.engine.errors import InvalidInput
 from releases.forms.fields import in_one_line
 from releases.forms.review import BackupsForm
 from releases.ledger import refusals
 from releases.permissions import may_decide, reviewers_only, signed_in
 from releases.presentation.review.backups_page import backups_page
+from releases.views.common.refused import refusals_shown
 
 RESTORED = "What was missing is booked as spent, and what had gone further is settled. The rest goes on."
 
@@ -37,7 +37,7 @@ def _act(request: HttpRequest) -> None:
         messages.error(request, in_one_line(form))
         return
     given = form.cleaned_data
-    try:
+    with refusals_shown(request, refusals.LedgerRefusal, InvalidInput):
         if given["budget"] is not None:
             services.restoring.restore_ledger(budget=given["budget"], by=person)
             messages.success(request, RESTORED)
@@ -52,5 +52,3 @@ def _act(request: HttpRequest) -> None:
             messages.success(request, "Noted. The installation goes on from what its database knows.")
             for each in problems:
                 messages.warning(request, each)
-    except (refusals.LedgerRefusal, InvalidInput) as error:
-        messages.error(request, in_words(error))

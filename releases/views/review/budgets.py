@@ -15,7 +15,6 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 
 from releases import services
-from releases.display.error_messages import in_words
 from releases.display.paging import chosen_page
 from releases.engine.errors import InvalidInput
 from releases.forms.fields import in_one_line
@@ -33,6 +32,7 @@ from releases.presentation.review.board_page import board_page, board_table
 from releases.presentation.review.budget_page import budget_page, privacy_losses
 from releases.publication.files import guarded
 from releases.views.common.csv_exports import csv_response
+from releases.views.common.refused import refusals_shown
 from releases.views.review.backups import RESTORED
 
 PAGE_LENGTH = 25
@@ -169,7 +169,7 @@ def _act(request: HttpRequest, budget: Budget, form: FreezeForm) -> bool:
     action = button.cleaned_data["action"]
     if action != button.RESTORE and not form.is_valid():
         return False
-    try:
+    with refusals_shown(request, refusals.LedgerRefusal, InvalidInput):
         if action == button.FREEZE:
             if services.budgets.freeze_budget(budget=budget, by=person, reason=form.cleaned_data["reason"]):
                 messages.success(request, "Frozen: no release can be charged to this budget.")
@@ -185,6 +185,4 @@ def _act(request: HttpRequest, budget: Budget, form: FreezeForm) -> bool:
         else:
             services.restoring.restore_ledger(budget=budget, by=person)
             messages.success(request, RESTORED)
-    except (refusals.LedgerRefusal, services.release_inputs.Refusal, InvalidInput) as error:
-        messages.error(request, in_words(error))
     return True

@@ -11,13 +11,13 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from releases import services
-from releases.display.error_messages import in_words
 from releases.display.paging import chosen_page
 from releases.engine.errors import InvalidInput
 from releases.forms.buttons import SearchForm
 from releases.forms.review import RoleForm
 from releases.models import AuditAction, AuditEvent, Role
 from releases.permissions import administrators_only, signed_in
+from releases.views.common.refused import refusals_shown
 
 PAGE_LENGTH = 50
 #: Changes listed below the people; the log has all of them.
@@ -65,12 +65,10 @@ def _change(request: HttpRequest) -> None:
         raise BadRequest("The form names no account, or no role.")
     person, given = form.cleaned_data["person"], form.cleaned_data["give"]
     role = Role(given or form.cleaned_data["take"])
-    try:
+    with refusals_shown(request, InvalidInput):
         if given:
             services.roles.give_role(person=person, role=role, by=signed_in(request))
             messages.success(request, f"{person} is {role.label} now.")
         else:
             services.roles.take_role(person=person, role=role, by=signed_in(request))
             messages.success(request, f"{person} is no longer {role.label}.")
-    except InvalidInput as error:
-        messages.error(request, in_words(error))

@@ -71,6 +71,7 @@ from releases.services.session_questions import FreeAnswer, Offer
 from releases.services.sessions import DEFAULT_QUESTIONS
 from releases.views.common.csv_exports import csv_response
 from releases.views.common.live_validation import status_of
+from releases.views.common.refused import refusals_shown
 from releases.views.common.wizard import budget_facts, not_ready
 
 PAGE_LENGTH = 25
@@ -349,11 +350,9 @@ def session_audience(request: HttpRequest, release_id: uuid.UUID) -> HttpRespons
         messages.error(request, in_one_line(form))
         return redirect("session", release_id=live.pk)
     audience = Audience(form.cleaned_data["audience"])
-    try:
+    with refusals_shown(request):
         services.sessions.let_ask(session=live, audience=audience, by=signed_in(request))
         messages.success(request, f"From now on {audience.label} may ask.")
-    except services.release_inputs.Refusal as error:
-        messages.error(request, in_words(error))
     return redirect("session", release_id=live.pk)
 
 

@@ -33,6 +33,7 @@ from releases.permissions import get_own_survey_for, get_survey_for, get_survey_
 from releases.presentation.surveys.survey_page import estimates_of, survey_page, survey_promise
 from releases.publication import files
 from releases.views.common.csv_exports import csv_response
+from releases.views.common.refused import refusals_shown
 
 PAGE_LENGTH = 50
 #: Says in a respondent's own browser that it has sent a report.
@@ -104,11 +105,8 @@ def survey_detail(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
 @require_POST
 def open_survey(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
     survey = get_own_survey_for(request, survey_id)
-    try:
+    with refusals_shown(request):
         services.surveys.open_survey(survey=survey, by=signed_in(request))
-    except services.release_inputs.Refusal as error:
-        messages.error(request, in_words(error))
-    else:
         messages.success(request, "Open. Give the link below to the people you ask.")
     return redirect("survey", survey_id=survey.pk)
 
@@ -116,11 +114,8 @@ def open_survey(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
 @require_POST
 def close_survey(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
     survey = get_own_survey_for(request, survey_id)
-    try:
+    with refusals_shown(request):
         services.surveys.close_survey(survey=survey, by=signed_in(request))
-    except services.release_inputs.Refusal as error:
-        messages.error(request, in_words(error))
-    else:
         messages.success(request, "Closed. Nobody can answer any more, and the result is below.")
     return redirect("survey", survey_id=survey.pk)
 
@@ -142,7 +137,7 @@ def visibility(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
         }
         return render(request, "results/make_public.html", context)
     form = VisibilityForm(request.POST)
-    try:
+    with refusals_shown(request):
         if not form.is_valid():
             messages.error(request, in_one_line(form))
         elif form.cleaned_data["public"] == form.YES:
@@ -151,8 +146,6 @@ def visibility(request: HttpRequest, survey_id: uuid.UUID) -> HttpResponse:
         else:
             services.surveys.make_survey_private(survey=survey, by=signed_in(request))
             messages.success(request, "Private again. Downloaded copies stay with those who have them.")
-    except services.release_inputs.Refusal as error:
-        messages.error(request, in_words(error))
     return redirect("survey", survey_id=survey.pk)
 
 

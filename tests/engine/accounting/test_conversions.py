@@ -17,9 +17,7 @@ from releases.engine.accounting.calibration import (
     classical_gaussian_sigma,
     gaussian_delta,
     gaussian_epsilon,
-    gaussian_variance,
     gaussian_variance_for_rho,
-    laplace_epsilon,
     laplace_noise_multiplier,
     least,
     zcdp_budget,
@@ -27,7 +25,6 @@ from releases.engine.accounting.calibration import (
 from releases.engine.accounting.conversions import (
     SamplingScheme,
     amplified,
-    delta_of_rho,
     epsilon_of_renyi,
     epsilon_of_rho,
     epsilon_of_rho_bun_steinke,
@@ -121,19 +118,6 @@ def test_the_conversion_of_rho_agrees_with_opendp_to_the_twelfth_digit():
         assert ours == pytest.approx(theirs, rel=1e-12, abs=1e-12)
 
 
-@given(
-    rho=st.fractions(Fraction(1, 10**4), 5, max_denominator=10**4),
-    epsilon=st.fractions(Fraction(1, 100), 20, max_denominator=100),
-)
-@settings(max_examples=40)
-def test_delta_and_epsilon_of_a_rho_are_one_curve(rho, epsilon):
-    delta = delta_of_rho(rho=rho, epsilon=epsilon)
-    # The curve's epsilon at its own delta is the epsilon it was read at, unless delta has reached its ends.
-    if Fraction(1, 10**60) < delta < 1:
-        again = epsilon_of_rho(rho=rho, delta=delta)
-        assert abs(again - epsilon) < Fraction(1, 10**12)
-
-
 @pytest.mark.parametrize(
     ("epsilon", "delta"),
     [
@@ -177,7 +161,6 @@ def test_sampling_amplifies_exactly_as_much_as_is_claimed(scheme, neighbours):
 
 def test_nothing_spent_converts_to_nothing_and_a_sample_of_everything_to_the_same():
     assert epsilon_of_rho(rho=Fraction(0), delta=MILLIONTH) == 0
-    assert delta_of_rho(rho=Fraction(0), epsilon=Fraction(1)) == 0
     assert epsilon_of_rho(rho=Fraction(1, 10**20), delta=MILLIONTH) == 0
     assert sampled(1, POISSON, ADD_REMOVE) == (1, MILLIONTH)
 
@@ -194,7 +177,6 @@ NO_PROBABILITIES = [Fraction(0), Fraction(1), Fraction(-1, 2)]
         *((largest_rho, (ONE, each), InvalidInput, "above 0 and below 1") for each in NO_PROBABILITIES),
         *((epsilon_of_renyi, (TWO, ONE, each), InvalidInput, "above 0 and below 1") for each in NO_PROBABILITIES),
         (epsilon_of_rho, (-ONE, MILLIONTH), InvalidInput, "must not be below 0"),
-        (delta_of_rho, (ONE, -ONE), InvalidInput, "must not be below 0"),
         (largest_rho, (Fraction(0), MILLIONTH), InvalidInput, "must be above 0"),
         (largest_rho, (Fraction(1, 10**7), Fraction(1, 10**12)), Unpriceable, "leaves no rho"),
         (group_renyi, (Fraction(7), ONE, 2), Unpriceable, "holds for groups of at most"),
@@ -214,7 +196,6 @@ def test_what_has_no_conversion_is_refused(convert, arguments, error, why):
 
 def test_noise_for_an_epsilon_or_a_rho_is_exact():
     assert laplace_noise_multiplier(epsilon=Fraction(3, 7)) == Fraction(7, 3)
-    assert laplace_epsilon(noise_multiplier=Fraction(7, 3)) == Fraction(3, 7)
     assert gaussian_variance_for_rho(rho=Fraction(1, 50)) == 25
 
 
@@ -230,7 +211,7 @@ def test_the_privacy_profile_of_gaussian_noise_is_its_formula_rounded_up(sigma, 
 
 def test_discrete_gaussian_noise_for_a_budget_costs_no_more_than_the_budget():
     for epsilon in (Fraction(1, 10), Fraction(10)):
-        variance = gaussian_variance(epsilon=epsilon, delta=MILLIONTH)
+        variance = gaussian_variance_for_rho(rho=zcdp_budget(epsilon=epsilon, delta=MILLIONTH).rho)
         assert gaussian_epsilon(noise_variance=variance, delta=MILLIONTH) <= epsilon
         assert gaussian_epsilon(noise_variance=variance * Fraction(999, 1000), delta=MILLIONTH) > epsilon
 
@@ -280,7 +261,6 @@ def test_the_least_value_is_a_decimal_that_does_and_one_unit_less_does_not(thres
             (of, {name: amount, **more}, InvalidInput, "exact rational above 0")
             for amount in (Fraction(0), 0.5)
             for of, name, more in (
-                (laplace_epsilon, "noise_multiplier", {}),
                 (gaussian_variance_for_rho, "rho", {}),
                 (gaussian_epsilon, "noise_variance", {"delta": MILLIONTH}),
             )

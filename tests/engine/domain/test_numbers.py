@@ -22,7 +22,8 @@ from releases.engine.tables.counts import Rows, Tally
 from releases.engine.verification.recording import record
 from releases.engine.verification.tables import Remembered
 from releases.engine.workload.row_means import MeanRead, Means, PairedMeans, pooled
-from releases.engine.workload.row_sums import CentredMoments, CentredSums, NoisySums, shown
+from releases.engine.workload.row_sentences import shown
+from releases.engine.workload.row_sums import CentredMoments, CentredSums, NoisySums
 from tests.engine import telling
 from tests.engine.telling import RELATIONS, unit_of
 

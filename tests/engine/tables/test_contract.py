@@ -19,7 +19,8 @@ import pytest
 from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.schema import Schema
 from releases.engine.tables.query import TableCounts, open_table
-from releases.engine.tables.sources import SparkTable
+from releases.engine.tables.sources import SparkSession, named_in_spark
+from releases.engine.tables.typed import of_spark
 from tests.engine.tables.reference import Reference, code, state
 
 #: Names that a careless statement would break on, or that our own statements use.
@@ -228,6 +229,17 @@ def in_postgres(rows, request):
             for row in rows:
                 copied.write_row(list(row.values()))
     return open_table(f"{url}#{name}")
+
+
+class SparkTable(SparkSession):
+    """A table or view of a session in this process."""
+
+    def __init__(self, session, name):
+        super().__init__(session)
+        self.relation = named_in_spark(name)
+        described = session.table(self.dialect.sql(self.relation))
+        self.columns = tuple(described.columns)
+        self.types = of_spark(described.dtypes)
 
 
 def in_spark(rows, request):

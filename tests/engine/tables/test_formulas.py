@@ -8,6 +8,7 @@ from datetime import date
 
 import pytest
 
+from releases.engine.domain.formula_tree import SIGNATURES
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.query import TableCounts
@@ -120,6 +121,15 @@ FORMULAS = {
     "neither": ("truth", ("not", ("or", ("is_missing", ("column", SEX)), (">", ("column", WAGE), ("column", COUNT))))),
     "alike": ("truth", ("=", ("<=", ("column", COUNT), ("number", 2.5)), ("!=", ("column", BORN), ("column", SEEN)))),
 }
+
+
+def names_in(tree):
+    return {tree[0]}.union(*(names_in(each) for each in tree if isinstance(each, tuple)))
+
+
+def test_every_function_is_in_a_formula_that_is_compared_with_the_reference():
+    compared = set().union(*(names_in(tree) for _, tree in FORMULAS.values()))
+    assert set(SIGNATURES) - compared == set()
 
 
 @EACH_ENGINE

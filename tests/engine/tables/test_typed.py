@@ -18,9 +18,9 @@ import pytest
 
 from releases.engine.domain.schema import Schema
 from releases.engine.tables.query import TableCounts, open_table
-from releases.engine.tables.sources import SparkTable
 from releases.engine.tables.typed import ColumnType, of_duckdb, of_postgresql, of_spark
 from tests.engine.tables.reference import Reference, read
+from tests.engine.tables.test_contract import SparkTable
 
 ID, SMALL, LARGE, PLACE, MONEY, WEIGHT, BORN, SEEN, CHANGED, SMOKES = (
     *("unit_id", "number_0", 'large "one"', "text_2", "c.o.d.e", "We%ight $1", "born", "seen", "changed", "Smokes?"),

@@ -224,6 +224,14 @@ DRIVEN = {
 }
 
 
+#: Jobs that no task asks for: a page waits for each of them.
+OF_PAGES = {"start_of_upload", "opened_session", "count", "tables_of_server", "columns_of_server", "version_of_object"}
+
+
+def test_every_job_is_asked_for_by_a_task_or_a_page():
+    assert set(jobs.JOBS) == OF_PAGES.union(*(named for _, named in DRIVEN.values()))
+
+
 @pytest.fixture
 def receive(alice, upload_file):
     """A table that alice sends, by its rows or its file."""

@@ -441,13 +441,3 @@ def draw_threshold(rules: UpdateRules, rng: Randomness) -> int:
 def most_updates(cells: int, *, gap: float, rows: float) -> float:
     """How many updates can happen at most: ln|X| n² / (2 gap²), each update being off by `gap` rows at least."""
     return float(np.log(cells)) * rows * rows / (2 * gap * gap) if gap > 0 else float("inf")
-
-
-def exchange_to_json(exchange: Exchange, universe: Universe) -> dict[str, Any]:
-    return {
-        **exchange.query.to_json(universe),
-        "kind": exchange.kind.value,
-        "estimate": exchange.estimate,
-        "half_width": exchange.half_width,
-        "sign": exchange.sign,
-    }

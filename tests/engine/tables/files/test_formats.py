@@ -11,6 +11,7 @@ import pytest
 
 from releases.engine.domain.schema import Schema
 from releases.engine.tables.facts import SUFFIXES, FileFacts, UnreadableTable
+from releases.engine.tables.files import kinds
 from releases.engine.tables.files.ingest import ingest
 from releases.engine.tables.query import TableCounts, open_table
 from releases.models import Dataset
@@ -51,6 +52,14 @@ def test_one_table_in_every_format_gives_the_same_counts_and_the_same_digest(tak
     counts = TableCounts(table, Schema.from_json({"version": 1, "columns": COLUMNS})).histogram()
     assert counts.tolist() == [[0, 0, 0, 1], [0, 1, 0, 0], [0, 0, 1, 0]]
     assert counts.sum() == 3, "a missing age is outside"
+
+
+def test_every_kind_of_file_has_an_example_but_that_of_sas_which_nothing_here_writes(made, tmp_path):
+    found = {kinds.TEXT, kinds.SAS}
+    for content in made.values():
+        (tmp_path / "sent").write_bytes(content)
+        found.add(kinds.kind_of(tmp_path / "sent"))
+    assert {*kinds._STARTS.values(), kinds.TEXT, kinds.WORKBOOK} - found == set()
 
 
 #: Numbers of the format's own beside numbers that are text, and a text that writes a number and is a category.
