@@ -516,6 +516,18 @@ class PureEvent(Event):
         return f"a mechanism with epsilon {_shown(self.epsilon)}"
 
 
+@_event("pure_and_concentrated")
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PureAndConcentratedEvent(Event):
+    """Any mechanism that is epsilon-DP and rho-zCDP, one of several too that an earlier outcome chooses."""
+
+    epsilon: Epsilon
+    rho: Rho
+
+    def in_words(self) -> str:
+        return f"a mechanism with epsilon {_shown(self.epsilon)} and rho {_shown(self.rho)}"
+
+
 @_event("approximate")
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ApproximateEvent(Event):
