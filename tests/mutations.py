@@ -75,7 +75,7 @@ counts-of-cells-moved-once-under-replace in releases/engine/mechanisms/recursive
   -max(schema.changes_of_a_row(added=1, replaced=lambda: 2))
   +max(schema.changes_of_a_row(added=1, replaced=lambda: 1))
   tests/engine/mechanisms/test_quantiles.py::test_no_unit_moves_the_counts_further_than_is_paid_for_whatever_the_edges
-draws-around-a-quantile-not-paid-for in releases/engine/mechanisms/counted_quantiles.py
+draws-around-a-quantile-not-paid-for in releases/engine/mechanisms/quantile_cells.py
   -return 2 * _FAR_SHARE + self.near
   +return 2 * _FAR_SHARE
   tests/engine/mechanisms/test_quantiles.py::test_draws_and_noise_together_cost_exactly_the_budget
@@ -107,7 +107,7 @@ path-that-leaves-no-room-for-noise in releases/engine/mechanisms/sliced_quantile
   -height >= -reached
   +height >= reached
   tests/engine/mechanisms/test_recursive_quantiles.py::test_paths_of_a_tree_hold_every_quantile_and_keep_their_ranks_as_often_as_is_said
-interval-from-the-first-edge-that-passes in releases/engine/mechanisms/counted_quantiles.py
+interval-from-the-first-edge-that-passes in releases/engine/mechanisms/quantile_cells.py
   -low = edges[first - 1] if first else attribute.lowest
   +low = edges[first] if first < len(edges) else attribute.highest
   tests/engine/mechanisms/test_quantiles.py::test_no_small_table_is_missed_more_often_than_beta_and_some_half_as_often

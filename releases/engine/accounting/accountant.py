@@ -265,6 +265,13 @@ def _epsilon_alone(
     return _pure(event.epsilon)
 
 
+@_prices(kinds.PureAndConcentratedEvent)
+def _pure_and_concentrated(event: kinds.PureAndConcentratedEvent) -> Forms:
+    # Of several mechanisms, one chosen by what was released before: both forms hold for whichever it is, and compose in
+    # sequence as those of one fixed beforehand do (Dwork and Roth 2014, Theorem 3.16; Bun and Steinke 2016, Lemma 7).
+    return Forms(epsilon=event.epsilon, rho=min(event.rho, rho_of_pure(epsilon=event.epsilon)))
+
+
 @_prices(kinds.SparseVectorEvent)
 def _sparse_vector(event: kinds.SparseVectorEvent) -> Forms:
     # The comparisons are one (epsilon_threshold + epsilon_queries)-DP interaction; the numeric answers are

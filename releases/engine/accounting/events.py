@@ -476,6 +476,14 @@ class PureEvent(Event):
     epsilon: Epsilon
 
 
+@_event("pure_and_concentrated", "a mechanism with epsilon {epsilon} and rho {rho}")
+class PureAndConcentratedEvent(Event):
+    """Any mechanism that is epsilon-DP and rho-zCDP, one of several too that an earlier outcome chooses."""
+
+    epsilon: Epsilon
+    rho: Rho
+
+
 @_event("approximate", "a mechanism with epsilon {epsilon} and delta {delta}")
 class ApproximateEvent(Event):
     """Any (epsilon, delta)-DP mechanism."""

@@ -73,18 +73,19 @@ keep a distance of alpha = 2 Delta/epsilon_0 ln(|R|/beta), the logarithm of the 
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import floor
+from math import ceil
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from releases.engine.accounting.events import DiscreteLaplaceEvent, Event, RepeatedEvent
-from releases.engine.bounds.accuracy import Bound, Proof, laplace_combination_quantile
+from releases.engine.accounting.accountant import EPSILON_PLACES, forms
+from releases.engine.accounting.events import DiscreteLaplaceEvent, Event, PureAndConcentratedEvent, RepeatedEvent
+from releases.engine.arithmetic.rounding import ceiling
+from releases.engine.bounds.accuracy import Bound, Proof
 from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.counted import Counted
 from releases.engine.domain.privacy import decimal_text
@@ -93,13 +94,22 @@ from releases.engine.estimation.result import Result
 from releases.engine.mechanisms.base import Mechanism, Option, Plan, PlanRequest, Progress, infeasible, register
 from releases.engine.mechanisms.choices import statistic_of
 from releases.engine.mechanisms.leaning_counts import leaning
+from releases.engine.mechanisms.quantile_cells import (
+    BY_POWERS,
+    BY_SQUARES,
+    CellNoise,
+    Layout,
+    Window,
+    counted,
+    heights,
+    in_group,
+    interval,
+    read_off,
+)
 from releases.engine.mechanisms.quantiles import (
     LARGEST_DENOMINATOR,
-    Ends,
     draw_event,
-    draw_value,
     draws_work,
-    rank_error,
     rank_says,
     rank_sensitivity,
     values_of,
@@ -111,7 +121,7 @@ from releases.engine.mechanisms.recursive_quantiles import (
     places_of,
     sensitivity_in_parts,
 )
-from releases.engine.mechanisms.sliced_quantiles import COUNTS, FEWEST, TREE_BETA, Sliced, Slices
+from releases.engine.mechanisms.sliced_quantiles import COUNTS, FEWEST, TREE_BETA, Slices
 from releases.engine.noise.discrete import LARGEST_SCALE, discrete_laplace
 from releases.engine.noise.randomness import Randomness
 from releases.engine.tables.counts import Counts, Tally
@@ -120,8 +130,6 @@ from releases.engine.workload.kinds.quantiles import Quantiles
 from releases.engine.workload.row_sentences import after_clamping, in_one_line
 from releases.engine.workload.statistic import Statistic
 
-#: Of epsilon, to each of the two draws that are far away.
-_FAR_SHARE = Fraction(1, 8)
 _FORMULA = (
     r"\alpha = \max_{\pm} |\hat y - e_\pm|,\quad e_- < \min\{e : \tilde H(e) \ge -r\},\ "
     r"e_+ > \max\{e : \tilde H(e) \le r\},\quad \Pr\left[\left|(b - a) \textstyle\sum_{x < e} X"
@@ -137,58 +145,25 @@ _RANKS_FORMULA = r"\alpha = \max_e \frac{r(e) + M(e)}{b} \text{ or } 2 \alpha_0 
 _SOURCE = "Derived: inversion of a test at each edge; the ranks by Dwork and Roth (2014), Theorem 3.10"
 
 
-SQUARES, POWERS, SLICES = "squares", "powers", "slices"
+SQUARES, POWERS, SLICES, BY_ROWS = "squares", "powers", "slices", "rows"
 STEPS = Option(
     name="steps",
     help="Where rows are counted around each of several quantiles: “powers” for few cells that get narrow fast towards "
     "it, “slices” for such cells in a part of the rows that each quantile has for itself, or “squares” for more cells "
-    "of more even widths. Slices help with five or more quantiles of some ten thousand rows or more; in small tables "
-    "they are farther off. By group, of fewer quantiles or values, and where the ranks stated before would be larger, "
-    "powers are used instead. Around a single quantile it is always squares.",
-    choices=(POWERS, SLICES, SQUARES),
-    default=POWERS,
+    "of more even widths. Slices help with five or more quantiles of many rows; in small tables they are farther off. "
+    "“rows” takes slices where a noisy number of rows is large enough, and else powers; the plan says from how many. "
+    "By group, of fewer quantiles or values, and where the ranks stated before would be larger, powers are used "
+    "instead. Around a single quantile it is always squares.",
+    choices=(BY_ROWS, POWERS, SLICES, SQUARES),
+    default=BY_ROWS,
     before=SQUARES,
 )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Layout:
-    """Which edges are made of draws, and what of epsilon the draws have.
-
-    Attributes:
-        steps: how far from the value drawn for the quantile itself the edges on either side are: shares of the whole
-            way, as two numbers each. K/2 of them, and none at all.
-        near: of epsilon, to the draws between the far ones.
-    """
-
-    steps: tuple[tuple[int, int], ...]
-    near: Fraction
-
-    @property
-    def draws(self) -> Fraction:
-        """Of epsilon, to all draws."""
-        return 2 * _FAR_SHARE + self.near
-
-    def most_cells(self, quantiles: int) -> int:
-        """For each quantile those beside the value drawn for it, that value's, and the one after; and the first."""
-        return quantiles * 2 * len(self.steps) + 1
-
-    def few_values(self, quantiles: int) -> int:
-        """Up to so many values every value is an edge.
-
-        The deviation of H' grows with the square root of the cells: that of so many at the whole epsilon is that of
-        `most_cells` at what the draws leave.
-        """
-        return floor(self.most_cells(quantiles) / (1 - self.draws) ** 2)
-
-
-#: Chosen on incomes and ages of the American Community Survey 2019, 1,000 to 27,253 rows, at epsilon 0.1 and 1. Without
-#: the draw between the far ones most intervals were a sixth narrower, but that of the 90% quantile of incomes at
-#: epsilon 0.1 was five times as wide.
-_BY_SQUARES = Layout(steps=tuple((j**2, 8**2) for j in range(9)), near=Fraction(1, 10))
-#: Chosen on Adult's ages in days and on wages made up from its ages and hours: by squares several quantiles were 3 to
-#: 26% farther off. Alone, the 90% quantile of 1,000 incomes was nearly twice as far off by such powers.
-_BY_POWERS = Layout(steps=((0, 1), *((2 ** (6 - j), 5 ** (6 - j)) for j in range(1, 7))), near=Fraction(3, 20))
+#: Of epsilon, to the number of rows that chooses: its noise is about 2% of the least that slices are used from.
+_CHOICE = Fraction(1, 200)
+#: So many rows for each quantile, times epsilon, are slices used from. Chosen on incomes, and the same on Adult's ages
+#: in days: with 200 to 550 nine and nineteen slices were up to 5 times as far off as powers, with 1,050 to 1,100 they
+#: were 0.6 to 0.9 times as far.
+_ROWS_IN_SLICE = 1_000
 
 
 @register
@@ -201,6 +176,18 @@ class CountedQuantile(Mechanism):
     answers = (Quantile, Quantiles)
 
     def _plan(self, request: PlanRequest) -> Plan:
+        if request.options[STEPS.name] != BY_ROWS:
+            return self._plan_one_way(request)
+        whole, asked = request.budget.epsilon, quantiles_of(request.statistic)
+        groups = groups_of(request.statistic, request.schema.universe)
+        chosen_by = Fraction(0) if request.schema.total_is_public else _CHOICE * whole
+        if len(asked) >= FEWEST and groups == 1:
+            few, many = (self._plan_one_way(_instead(request, steps, whole - chosen_by)) for steps in (POWERS, SLICES))
+            if isinstance(few, CountedQuantilePlan) and isinstance(many, CountedQuantilePlan) and many.slices:
+                return _by_rows(request, few, many, epsilon=chosen_by)
+        return replace(self._plan_one_way(_instead(request, POWERS, whole)), options=request.options)
+
+    def _plan_one_way(self, request: PlanRequest) -> Plan:
         asked = quantiles_of(request.statistic)
         if any(each.at.denominator > LARGEST_DENOMINATOR for each in asked):
             return infeasible(request, "It takes a share of the rows with at most six decimals.")
@@ -230,6 +217,7 @@ class CountedQuantile(Mechanism):
                 return plan
         if any(each.away * each.at.denominator > _LARGEST_OFFSET for each in windows):
             return infeasible(request, "Its ranks would not fit 64 bits at so small an epsilon. Spend more.")
+        ranks = [window.away + window.off for window in windows] or [_ranks_of_all(each.at, noise) for each in asked]
         return CountedQuantilePlan(
             **request.inputs(),
             windows=windows,
@@ -241,11 +229,8 @@ class CountedQuantile(Mechanism):
                 "scale of the noise on a count": decimal_text(noise.scale),
                 **_described(windows, between, request.schema.counted),
             },
-            expectation=_bound_in_ranks(
-                request,
-                asked,
-                [window.away + window.off for window in windows] or [_ranks_of_all(each.at, noise) for each in asked],
-            ),
+            ranks=ranks,
+            expectation=_bound_in_ranks(request, asked, ranks),
             formula=_FORMULA,
             source=_SOURCE,
             work=draws_work(3 * len(windows) * groups),
@@ -260,6 +245,7 @@ class CountedQuantile(Mechanism):
         noise = CellNoise(scale=slices.scale, cells=cells, beta=float(1 - TREE_BETA) * each)
         if slices.tree.scale > LARGEST_SCALE:
             return infeasible(request, "Its noise would not fit 64 bits at so small an epsilon. Spend more.")
+        ranks = [slices.tree.off(at, beta=each) for at in shares]
         return CountedQuantilePlan(
             **request.inputs(),
             windows=(),
@@ -276,11 +262,52 @@ class CountedQuantile(Mechanism):
                 "epsilon of one of these": decimal_text(slices.cuts.epsilon),
                 "epsilon of the draws between the cuts": decimal_text(slices.draw),
             },
-            expectation=_bound_in_ranks(request, asked, [slices.tree.off(at, beta=each) for at in shares]),
+            ranks=ranks,
+            expectation=_bound_in_ranks(request, asked, ranks),
             formula=_FORMULA,
             source=_SOURCE,
             work=draws_work(3 * len(asked)),
         )
+
+
+def _instead(request: PlanRequest, steps: str, epsilon: Fraction) -> PlanRequest:
+    """The same asked for in one way, within so much of the budget."""
+    options = {**request.options, STEPS.name: steps}
+    return replace(request, options=options, budget=replace(request.budget, epsilon=epsilon))
+
+
+def _by_rows(
+    request: PlanRequest, few: CountedQuantilePlan, many: CountedQuantilePlan, *, epsilon: Fraction
+) -> QuantilesByRowsPlan:
+    """
+    Args:
+        few, many: the ways to choose between, each at the whole epsilon that is left.
+        epsilon: of the noisy number of rows; 0 where it is public.
+    """
+    asked, left, moved = quantiles_of(request.statistic), few.budget.epsilon, counts_moved(request.schema)
+    ways = few, many
+    rho = max(sum((forms(event).rho for event in way.events), Fraction(0)) for way in ways)
+    either = PureAndConcentratedEvent(
+        epsilon=left, rho=Fraction(ceiling(rho, places=EPSILON_PLACES), 10**EPSILON_PLACES)
+    )
+    least, scale = ceil(_ROWS_IN_SLICE * len(asked) * moved / left), moved / epsilon if epsilon else None
+    counted = request.schema.counted.many
+    return QuantilesByRowsPlan(
+        **request.inputs(),
+        ways=ways,
+        least=least,
+        scale=scale,
+        events=(*((DiscreteLaplaceEvent(noise_multiplier=1 / epsilon),) if epsilon else ()), either),
+        parameters={
+            f"{counted} from which slices are used": f"{least:,}",
+            **({f"scale of the noise on the number of {counted}": decimal_text(scale)} if scale else {}),
+            **{f"{name}, by {way.options[STEPS.name]}": text for way in ways for name, text in way.parameters.items()},
+        },
+        expectation=_bound_in_ranks(request, asked, list(map(max, few.ranks, many.ranks))),
+        formula=_FORMULA,
+        source=_SOURCE,
+        work=max((way.work for way in ways), key=lambda work: work.seconds),
+    )
 
 
 def _windows(request: PlanRequest, asked: Sequence[Quantile], noise: CellNoise, *, groups: int) -> tuple[Window, ...]:
@@ -334,114 +361,12 @@ def groups_of(statistic: Statistic, universe: Universe) -> int:
 
 
 def layout_of(options: Mapping[str, Any], quantiles: int) -> Layout:
-    return _BY_POWERS if quantiles > 1 and options[STEPS.name] != SQUARES else _BY_SQUARES
+    return BY_POWERS if quantiles > 1 and options[STEPS.name] != SQUARES else BY_SQUARES
 
 
 def is_sliced(options: Mapping[str, Any], quantiles: int, groups: int) -> bool:
     """Whether each quantile has a slice of the rows for itself, where not every value is an edge."""
     return options[STEPS.name] == SLICES and quantiles >= FEWEST and groups == 1
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CellNoise:
-    """The noise on counts of cells, and what it makes of H.
-
-    Attributes:
-        scale: t.
-        cells: how many there are at most.
-        beta: how often one interval may miss a quantile.
-    """
-
-    scale: Fraction
-    cells: int
-    beta: float
-
-    def reach(self, at: Fraction, below: int, above: int, *, beta: float, or_fewer: bool = False) -> int:
-        """What the noise on H' exceeds in size with probability at most beta, at an edge between so many cells."""
-        a, b = at.numerator, at.denominator
-        return laplace_combination_quantile(
-            scale=self.scale, counts=((b - a, below), (a, above)), beta=beta, or_fewer=or_fewer
-        )
-
-    def farthest(self, at: Fraction, *, beta: float) -> int:
-        """The same at any edge, however many cells there are."""
-        edges = range(1, self.cells)
-        return max(self.reach(at, below, self.cells - below, beta=beta, or_fewer=True) for below in edges)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Window:
-    """Two values to be drawn on ranks, one on either side of the quantile.
-
-    Attributes:
-        at: q.
-        far: epsilon of either draw on one side.
-        sensitivity: the most a rank's distance moves between neighbours, in rows.
-        away: s, how many rows the ranks on either side are from that of the quantile.
-        off: alpha, how many rows either of them is off by at most.
-    """
-
-    at: Fraction
-    far: Fraction
-    sensitivity: Fraction
-    away: int
-    off: Fraction
-
-    @staticmethod
-    def planned(
-        attribute: Attribute, at: Fraction, noise: CellNoise, *, epsilon: Fraction, sensitivity: Fraction
-    ) -> Window:
-        far = _FAR_SHARE * epsilon
-        off = rank_error(attribute, at, epsilon=far, sensitivity=sensitivity, beta=noise.beta / 4)
-        # One sign of the noise at beta/4 is both at beta/2.
-        kept = noise.farthest(at, beta=noise.beta) + noise.farthest(at, beta=noise.beta / 2)
-        away = floor(off + Fraction(kept, at.denominator)) + 1
-        return Window(at=at, far=far, sensitivity=sensitivity, away=away, off=off)
-
-    def draw(self, tally: Tally, attribute: Attribute, middle: int, layout: Layout, rng: Randomness) -> list[int]:
-        """Edges from one value drawn to the other, closer together towards `middle`, in units of the last place."""
-        first, second = (
-            int(
-                draw_value(
-                    tally, attribute, self.at, epsilon=self.far, sensitivity=self.sensitivity, away=away, rng=rng
-                ).scaleb(attribute.decimals)
-            )
-            for away in (-self.away, self.away)
-        )
-        low, high = sorted((first, second))
-        return edges_between(low, min(max(middle, low), high), high, layout, attribute)
-
-
-def edges_between(low: int, middle: int, high: int, layout: Layout, attribute: Attribute) -> list[int]:
-    """K + 2 edges from `low` to `high` + 1, closer together towards `middle`; fewer of few values."""
-    edges = {end for step in layout.steps for end in _at_share(low, middle, high, step)}
-    return sorted(edge for edge in edges if attribute.lowest < edge <= attribute.highest)
-
-
-def _edges_in_slice(sliced: Sliced, place: int, attribute: Attribute, layout: Layout) -> list[int]:
-    """In places, closer together towards the value drawn; none but the slice's own and those within J."""
-    bits, everything = sliced.bits, places_of(attribute, sliced.bits)
-    starts = [everything.lowest, *sliced.cuts, everything.highest + 1]
-    first, last = starts[place], max(starts[place], starts[place + 1] - 1)
-    low, high = (end - attribute.lowest for end in sliced.located[place])
-    value = sliced.values[place] >> bits
-    low, high = min(max(low, first >> bits), value), max(min(high, last >> bits), value)
-    edges = {end << bits for step in layout.steps for end in _at_share(low, value, high, step)}
-    return sorted(edge for edge in edges if first < edge <= last)
-
-
-def _cut_to_tree(sliced: Sliced, place: int, ends: tuple[int, int], attribute: Attribute) -> tuple[int, int, int]:
-    """The value and the interval's ends in units of the last place, from the interval in places."""
-    low, high = (attribute.lowest + (end >> sliced.bits) for end in ends)
-    least, most = sliced.located[place]
-    low, high = (max(low, least), min(high, most)) if low <= most and least <= high else (least, most)
-    return min(max(attribute.lowest + (sliced.values[place] >> sliced.bits), low), high), low, high
-
-
-def _at_share(low: int, middle: int, high: int, share: tuple[int, int]) -> tuple[int, int]:
-    """What is so far on the way from `middle` to `low`, and from the value after it to the one after `high`."""
-    part, whole = share
-    return middle - (middle - low) * part // whole, middle + 1 + (high - middle) * part // whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -452,12 +377,14 @@ class CountedQuantilePlan(Plan):
         windows: what the outer edges for each quantile are drawn by; none where every value is an edge.
         between: the draws between them, one for each quantile.
         noise: on the counts.
+        ranks: how many rows from each quantile what is given is at most.
         slices: what is drawn and counted in the place of windows; None where the rows are not cut.
     """
 
     windows: tuple[Window, ...]
     between: Recursion | None
     noise: CellNoise
+    ranks: Sequence[Fraction]
     slices: Slices | None = None
 
     def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
@@ -497,7 +424,7 @@ class CountedQuantilePlan(Plan):
     ) -> Result:
         sliced, layout = slices.drawn(tally, attribute, rng), layout_of(self.options, len(slices.shares))
         progress("Adding noise", 0.7)
-        edges = [_edges_in_slice(sliced, place, attribute, layout) for place in range(len(slices.shares))]
+        edges = [sliced.edges(place, attribute, layout) for place in range(len(slices.shares))]
         noise = discrete_laplace(scale=self.noise.scale, size=len(edges) * layout.most_cells(1), rng=rng)
         cells = [
             counted(rows, mine) + drawn[: len(mine) + 1]
@@ -512,8 +439,8 @@ class CountedQuantilePlan(Plan):
             reaches = [
                 self.noise.reach(at, below + 1, len(own) - below, beta=self.noise.beta) for below in range(len(own))
             ]
-            ends = interval(_heights(up_to, range(len(own)), at), reaches, own, places_of(attribute, sliced.bits))
-            found.append([_cut_to_tree(sliced, place, ends, attribute)])
+            ends = interval(heights(up_to, range(len(own)), at), reaches, own, places_of(attribute, sliced.bits))
+            found.append([sliced.cut_to_tree(place, ends, attribute)])
         every = [each for place, mine in enumerate(edges) for each in (*mine, *sliced.cuts[place : place + 1])]
         begin = [attribute.lowest + (edge >> sliced.bits) for edge in every]
         return self._result(found, [np.concatenate(cells)], [begin], attribute)
@@ -568,72 +495,33 @@ class CountedQuantilePlan(Plan):
         )
 
 
-def in_group(tally: Tally, group: int) -> Tally:
-    """The rows of one group, of a tally of values and groups. As private as the table."""
-    values, groups = tally.values
-    return Tally(values=(values[groups == group],), counts=tally.counts[groups == group])
+@dataclass(frozen=True, kw_only=True)
+class QuantilesByRowsPlan(Plan):
+    """Choose between two ways by the number of rows.
 
-
-def counted(tally: Tally, edges: Sequence[int]) -> NDArray[np.int64]:
-    """How many rows lie in each cell. As private as the table."""
-    found = np.zeros(len(edges) + 1, dtype=np.int64)
-    np.add.at(found, np.searchsorted(edges, tally.values[0], side="right"), tally.counts)
-    return found
-
-
-def read_off(
-    noisy: NDArray[np.int64],
-    edges: Sequence[int],
-    attribute: Attribute,
-    noise: CellNoise,
-    *,
-    at: Fraction,
-    own: Sequence[int],
-    shown: NDArray[np.int64] | NDArray[np.float64] | None = None,
-) -> tuple[int, int, int]:
-    """The value given and the ends of its interval, in units of the last place.
-
-    Args:
-        own: those of the edges that were drawn for this quantile; its interval goes from one of them to another.
-        shown: counts that the value is read off, where they are not the noisy ones.
+    Attributes:
+        ways: of few rows, and of many.
+        least: so many are many.
+        scale: of the noise on the number of rows; None where it is public.
     """
-    up_to, places = np.cumsum(noisy).tolist(), [bisect_left(edges, edge) for edge in own]
-    reaches = [noise.reach(at, place + 1, len(edges) - place, beta=noise.beta) for place in places]
-    low, high = interval(_heights(up_to, places, at), reaches, own, attribute)
-    value = _crossing(up_to if shown is None else np.cumsum(shown).tolist(), places, own, attribute, at)
-    return min(max(value, low), high), low, high
 
+    ways: tuple[CountedQuantilePlan, CountedQuantilePlan]
+    least: int
+    scale: Fraction | None
 
-def _heights(up_to: Sequence[float], places: Iterable[int], at: Fraction) -> list[float]:
-    """H at so many edges, of sums of counts up to each."""
-    return [at.denominator * up_to[place] - at.numerator * up_to[-1] for place in places]
-
-
-def _crossing(
-    up_to: Sequence[float], places: Sequence[int], own: Sequence[int], attribute: Attribute, at: Fraction
-) -> int:
-    """Where H as a line from edge to edge passes 0."""
-    heights = _heights(up_to, places, at)
-    first, last = interval(heights, [0] * len(own), own, attribute)
-    known = {attribute.lowest: -at.numerator * up_to[-1]}
-    known |= {attribute.highest + 1: (at.denominator - at.numerator) * up_to[-1]}
-    known |= dict(zip(own, heights, strict=True))
-    start, stop = Fraction(known[first]), Fraction(known[last + 1])
-    crossed = -start / (stop - start) if start < stop else Fraction(1, 2)
-    value = first + floor(min(max(crossed, Fraction(0)), Fraction(1)) * (last + 1 - first))
-    return min(value, last)
-
-
-def interval(
-    heights: Sequence[float], reaches: Sequence[int], edges: Sequence[int], attribute: Attribute | Ends
-) -> tuple[int, int]:
-    """Between which values no edge's H' is too far from 0 to leave a quantile on its other side."""
-    known = list(zip(heights, reaches, strict=True))
-    first = next((place for place, (height, reach) in enumerate(known) if height >= -reach), len(edges))
-    last = next((place for place in reversed(range(len(edges))) if heights[place] <= reaches[place]), -1)
-    low = edges[first - 1] if first else attribute.lowest
-    high = edges[last + 1] - 1 if last + 1 < len(edges) else attribute.highest
-    return low, high
+    def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
+        few, many = self.ways
+        rows = self.public_rows(counts)
+        if self.scale is not None:
+            tally = counts.tally(statistic_of(self).attributes)
+            rows = int(tally.counts.sum()) + int(discrete_laplace(scale=self.scale, size=1, rng=rng)[0])
+        assert rows is not None
+        way = many if rows >= self.least else few
+        result = way._run(counts, rng, progress)
+        return replace(
+            result,
+            notes={"number of rows that chose": rows, "steps": way.options[STEPS.name], **result.notes},
+        )
 
 
 def _says(titles: Sequence[str], ends: Sequence[tuple[int, int]], attribute: Attribute) -> str:

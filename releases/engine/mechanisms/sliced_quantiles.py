@@ -61,6 +61,7 @@ from releases.engine.accounting.events import DiscreteLaplaceEvent, Event, Repea
 from releases.engine.bounds.accuracy import laplace_combination_quantile
 from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.schema import Schema
+from releases.engine.mechanisms.quantile_cells import Layout, at_share
 from releases.engine.mechanisms.quantiles import Ends, draw_event, draw_place, values_of
 from releases.engine.mechanisms.recursive_quantiles import (
     Recursion,
@@ -294,6 +295,24 @@ class Sliced:
     rows: list[Tally]
     noisy: list[int]
     values: list[int]
+
+    def edges(self, place: int, attribute: Attribute, layout: Layout) -> list[int]:
+        """In places, closer together towards the value drawn; none but the slice's own and those within J."""
+        everything = places_of(attribute, self.bits)
+        starts = [everything.lowest, *self.cuts, everything.highest + 1]
+        first, last = starts[place], max(starts[place], starts[place + 1] - 1)
+        low, high = (end - attribute.lowest for end in self.located[place])
+        value = self.values[place] >> self.bits
+        low, high = min(max(low, first >> self.bits), value), max(min(high, last >> self.bits), value)
+        edges = {end << self.bits for step in layout.steps for end in at_share(low, value, high, step)}
+        return sorted(edge for edge in edges if first < edge <= last)
+
+    def cut_to_tree(self, place: int, ends: tuple[int, int], attribute: Attribute) -> tuple[int, int, int]:
+        """The value and the interval's ends in units of the last place, from the interval in places."""
+        low, high = (attribute.lowest + (end >> self.bits) for end in ends)
+        least, most = self.located[place]
+        low, high = (max(low, least), min(high, most)) if low <= most and least <= high else (least, most)
+        return min(max(attribute.lowest + (self.values[place] >> self.bits), low), high), low, high
 
 
 def aside(at: Fraction, noisy: Sequence[int], place: int) -> int:

@@ -26,6 +26,7 @@ from releases.engine.accounting.events import (
     LaplaceEvent,
     ParallelEvent,
     PermuteAndFlipEvent,
+    PureAndConcentratedEvent,
     PureEvent,
     RandomizedResponseEvent,
     RepeatedEvent,
@@ -95,6 +96,8 @@ TWO_PARTS = {"epsilon_threshold": Fraction(1, 4), "epsilon_queries": HALF, "answ
         (ExponentialMechanismEvent(epsilon=HALF), 0.5, 0.25 / 8),
         *((kind(epsilon=HALF), 0.5, OF_COINS) for kind in (ReportNoisyMaxEvent, PermuteAndFlipEvent)),
         *((kind(epsilon=HALF), 0.5, OF_COINS) for kind in (AboveThresholdEvent, PureEvent)),
+        (PureAndConcentratedEvent(epsilon=HALF, rho=Fraction(1, 16)), 0.5, 1 / 16),
+        (PureAndConcentratedEvent(epsilon=HALF, rho=Fraction(1)), 0.5, OF_COINS),
         (RandomizedResponseEvent(epsilon=HALF, categories=4), 0.5, 0.5 * (math.exp(0.5) - 1) / (math.exp(0.5) + 3)),
         (
             SparseVectorEvent(**TWO_PARTS, epsilon_answers=Fraction(1, 4)),

@@ -23,7 +23,8 @@ from releases.engine.bounds.selection_error import nearness_miss
 from releases.engine.domain.schema import Schema
 from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import plan_from_json
-from releases.engine.mechanisms.counted_quantiles import counted, edges_between, layout_of, read_off
+from releases.engine.mechanisms.counted_quantiles import layout_of
+from releases.engine.mechanisms.quantile_cells import counted, edges_between, read_off
 from releases.engine.mechanisms.quantiles import draw_value, pad, rank_sensitivity, ranked, true_quantile
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Tally

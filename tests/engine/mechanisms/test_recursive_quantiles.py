@@ -373,17 +373,74 @@ def test_in_slices_every_quantile_is_inside_and_no_rank_is_farther_than_was_stat
         assert max(missed, broken) <= runs / 5 + 5 * sqrt(runs * 4 / 25)
 
 
-def test_only_five_quantiles_or_more_of_all_rows_of_many_values_are_cut_in_slices_and_only_if_asked_for():
+def test_only_five_quantiles_or_more_of_all_rows_of_many_values_are_cut_in_slices():
     team = [{"name": "team", "type": "categorical", "categories": ["a", "b"], "outside": "b"}]
     grade = [{"name": "x", "type": "integer", "edges": [0, 4]}]
     by_team = {"quantiles": {**DECILES["quantiles"], "by": "team"}}
     for columns, query in ((WIDE, QUARTILES), ([*WIDE, *team], by_team), (grade, DECILES)):
-        assert planned(NAME, columns, query, steps="slices").slices is None
-    slices, default = planned(NAME, WIDE, DECILES, steps="slices"), planned(NAME, WIDE, DECILES)
+        default, powers, slices = (planned(NAME, columns, query, **steps) for steps in CHOICES)
+        assert slices.slices is None
+        assert (default.events, default.parameters) == (powers.events, powers.parameters)
+        assert default.options == {"steps": "rows"}
+    slices, powers = (planned(NAME, WIDE, DECILES, steps=word) for word in ("slices", "powers"))
     assert slices.slices is not None
-    assert (default.slices, default.options["steps"]) == (None, "powers")
-    assert slices.expectation.alpha <= default.expectation.alpha
+    assert powers.slices is None
+    assert slices.expectation.alpha <= powers.expectation.alpha
     # Where rows are replaced the ranks of nine slices are more, and so the same is planned as by powers.
-    instead, powers = (planned(NAME, WIDE, DECILES, "replace", steps=word) for word in ("slices", "powers"))
-    assert instead.slices is None
-    assert (instead.events, instead.windows) == (powers.events, powers.windows)
+    default, powers, slices = (planned(NAME, WIDE, DECILES, "replace", **steps) for steps in CHOICES)
+    assert slices.slices is None
+    assert (slices.events, slices.windows) == (powers.events, powers.windows) == (default.events, default.windows)
+
+
+CHOICES = ({}, {"steps": "powers"}, {"steps": "slices"})
+
+
+@both
+@pytest.mark.parametrize("unit", [None, PERSON], ids=["row", "person"])
+def test_whichever_way_rows_choose_it_costs_the_budget_and_no_more_than_is_charged(neighbours, unit):
+    """By every form of the price, each way alone with the number that chooses."""
+    plan = planned(NAME, WIDE, IN_SLICES[neighbours], neighbours, unit=unit, epsilon="0.3")
+    assert [way.slices is None for way in plan.ways] == [True, False]
+    charged = accountant.price(plan.events, delta=Fraction(1, 10**6), neighbours=plan.schema.neighbours)
+    assert charged.pure_epsilon == Fraction(3, 10) * 10**accountant.EPSILON_PLACES
+    number = plan.events[:-1]
+    for way in plan.ways:
+        alone = accountant.price((*number, *way.events), delta=Fraction(1, 10**6), neighbours=plan.schema.neighbours)
+        assert alone.pure_epsilon == charged.pure_epsilon
+        assert alone.rho <= charged.rho
+    # Nothing is paid for a number that is public; any other moves by the rows of a unit.
+    if neighbours == "replace":
+        assert (plan.scale, number) == (None, ())
+    else:
+        (event,) = number
+        assert plan.scale == (2 if unit else 1) * event.noise_multiplier
+
+
+@both
+def test_few_rows_are_counted_by_powers_and_many_in_slices(neighbours):
+    """The same draws as if that way had been asked for, after that of the number that chose, which is released."""
+    plan = planned(NAME, WIDE, IN_SLICES[neighbours], neighbours, epsilon="20")
+    assert plan.least == {"add_remove": 453, "replace": 1900}[neighbours]
+    for many, wanted in ((plan.least // 2, "powers"), (2 * plan.least, "slices")):
+        rows = [(x,) for x in np.linspace(0, 500_000, many).astype(int).tolist()]
+        run = record(lambda rng, rows=rows: plan.run(table(plan, rows), rng=rng), seed=b"choice")
+        way = plan.ways[wanted == "slices"]
+        alone = record(lambda rng, rows=rows, way=way: way.run(table(way, rows), rng=rng), seed=b"choice")
+        drawn = [(draw.sampler, draw.parameters) for draw in run.draws]
+        if neighbours == "add_remove":
+            assert (drawn[0][0], dict(drawn[0][1])) == ("discrete_laplace", {"scale": plan.scale, "size": 1})
+            del drawn[0]
+        assert drawn == [(draw.sampler, draw.parameters) for draw in alone.draws]
+        notes = run.value.notes
+        assert notes["steps"] == wanted
+        off = abs(notes["number of rows that chose"] - many)
+        assert off == 0 if neighbours == "replace" else 0 < off < 40 * plan.scale
+
+
+def test_the_noisy_number_chooses_and_not_the_true_one():
+    """With as many rows as the least, about half of the runs take either way, as their number says."""
+    plan, stream = planned(NAME, WIDE, DECILES, epsilon="20"), StreamRandomness(b"half")
+    there = rows_of(plan.schema.universe, [(x,) for x in range(plan.least)])
+    notes = [plan.run(there, rng=stream).notes for _ in range(60)]
+    assert all((note["number of rows that chose"] >= plan.least) == (note["steps"] == "slices") for note in notes)
+    assert 10 <= sum(note["steps"] == "slices" for note in notes) <= 56
