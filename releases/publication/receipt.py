@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
-from math import ceil
+from math import ceil, floor, log10
 from typing import Any
 
 from django.conf import settings
@@ -475,6 +475,10 @@ def counted_by(receipt: Mapping[str, Any]) -> Counted:
 
 
 def percent(share: Fraction) -> str:
+    """A share; a confidence, which is more than a half, is rounded down to a digit that its risk has."""
+    if 1 / 2 < share < 1:
+        scale = 10 ** max(1, min(4, -floor(log10(1 - share)) - 1))
+        share = Fraction(floor(share * 100 * scale), 100 * scale)
     return f"{decimal_text(share * 100, places=4)}%"
 
 

@@ -180,9 +180,9 @@ def test_quartiles_of_dates_are_days_where_their_bins_are_in_order_of_time(kind)
     column = Attribute.from_json({"name": "seen", "by": "month", **declared})
     # A row on each day, and more without a date.
     found = glance_of(column, within([31, 29, 31, 30, 500])).quartiles
-    assert [each.about for each in found] == ["2024-01-31", "2024-03-01", "2024-03-31"]
-    march = "2024-03-01 to 2024-03-31"
-    assert [each.within for each in found] == ["2024-01-01 to 2024-01-31", march, march]
+    assert [each.about for each in found] == ["31 January 2024", "1 March 2024", "31 March 2024"]
+    march = "1 March 2024 to 31 March 2024"
+    assert [each.within for each in found] == ["1 January 2024 to 31 January 2024", march, march]
     assert [each.about for each in glance_of(column, within([0, 0, 0, 0, 9])).quartiles] == ["", "", ""]
     weekdays = Attribute.from_json({"name": "seen", "by": "weekday", **declared})
     assert glance_of(weekdays, within([1, 2, 3, 4, 5, 6, 7, 8])).quartiles == ()
