@@ -280,7 +280,7 @@ def counted_in_words(receipt: Mapping[str, Any]) -> str:
     is_counted = "noisy number of rows" in receipt["notes"] or schema.universe.is_of_states
     is_known = is_counted or receipt["synthetic_rows"]
     counted = schema.counted
-    about = f"About {max(receipt['total']['estimate'], 0.0):,.0f} {counted.many} counted"
+    about = f"About {_about(max(receipt['total']['estimate'], 0.0))} {counted.many} counted"
     if schema.universe.own_rows:
         least, most = receipt["notes"].get(ROWS_OF_TABLES, (0.0, 0.0))
         number = f"{least:,.0f}" if least == most else f"{least:,.0f} to {most:,.0f}"
@@ -294,6 +294,11 @@ def counted_in_words(receipt: Mapping[str, Any]) -> str:
     if is_known:
         return f"{about}. How many were left out is not known."
     return f"How many {counted.many} counted, and how many were left out, is not known."
+
+
+def _about(number: float) -> str:
+    """With three digits: the rest is noise, or beyond what "about" says."""
+    return f"{float(f'{number:.3g}'):,.0f}"
 
 
 def rules_that_drop(receipt: Mapping[str, Any]) -> list[str]:

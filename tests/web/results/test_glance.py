@@ -64,6 +64,11 @@ def test_it_plans_a_release_of_every_column_and_one_of_what_is_missing_and_spend
     assert not LedgerEntry.objects.filter(kind="charge").exists()
 
 
+def test_the_release_of_how_values_read_says_first_how_many_are_missing(released):
+    _, read = (part.release for part in released.parts.all())
+    assert read.result["headline"].startswith("Rows without a value of age: about ")
+
+
 def test_who_may_not_see_the_release_sees_no_chart_until_it_is_public(released, as_, charlie):
     address = link("collection", released)
     assert as_(charlie).get(address).status_code == 404
