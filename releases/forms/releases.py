@@ -285,6 +285,19 @@ class SessionForm(ChoiceForm):
             columns.widget = forms.SelectMultiple()
         columns.choices = [(name, name) for name in declared]
 
+    #: What everybody decides; for the rest there is a default.
+    FIRST = ("title", "epsilon", "questions", "population", "listed", "columns")
+
+    def asked_first(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.FIRST]
+
+    def asked_further(self) -> list[forms.BoundField]:
+        return [field for field in self if field.name not in self.FIRST]
+
+    def opens_further(self, first: Mapping[str, Any]) -> bool:
+        """Whether something further was typed, other than what is there first, or is wrong."""
+        return any(each.errors or (each.value() or "") != first.get(each.name, "") for each in self.asked_further())
+
     @property
     def options(self) -> dict[str, int | None]:
         """What was typed as the mechanism's options."""

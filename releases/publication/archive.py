@@ -22,6 +22,7 @@ from releases.publication.dictionary import DICTIONARY, dictionary_csv
 from releases.publication.disclosure import DISCLOSURE_TEST, attack_in_words
 from releases.publication.readme import README, name_of, readme_text
 from releases.publication.report import latest
+from releases.publication.totals import TOTALS
 from releases.schema.descriptions import notes_of, table_of
 
 ARCHIVE = "release.zip"
@@ -38,7 +39,8 @@ def download_names(result: Mapping[str, Any]) -> list[str]:
 def dictionary_of(folder: Path, result: Mapping[str, Any]) -> str:
     """The dictionary of a release whose files lie in a folder."""
     answers = pyarrow.parquet.read_schema(folder / f"{files.ANSWERS}.parquet").names
-    return dictionary_csv(result["receipt"], answers=answers, notes=notes_of(result))
+    totals = pyarrow.parquet.read_schema(path).names if (path := folder / f"{TOTALS}.parquet").exists() else ()
+    return dictionary_csv(result["receipt"], answers=answers, totals=totals, notes=notes_of(result))
 
 
 def readme_of(

@@ -11,6 +11,7 @@ import io
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import date, timedelta
+from itertools import chain
 from typing import Any
 
 from releases.engine.bounds.accuracy import Proof
@@ -98,12 +99,15 @@ class DescribedColumn:
     unit: str = ""
 
 
-def dictionary_csv(receipt: Mapping[str, Any], *, answers: Collection[str], notes: Notes) -> str:
+def dictionary_csv(
+    receipt: Mapping[str, Any], *, answers: Collection[str], totals: Collection[str], notes: Notes
+) -> str:
     """The whole dictionary.
 
     Args:
         receipt: of a published release.
         answers: the columns of its answers.csv.
+        totals: those of its totals.csv; none where it has no such file.
         notes: what was said of the columns when it was made.
     """
     written = io.StringIO()
@@ -112,7 +116,12 @@ def dictionary_csv(receipt: Mapping[str, Any], *, answers: Collection[str], note
     if not receipt["schema"].get("impossible"):
         names.remove("impossible")
     writer.writerow(names)
-    for line in _lines(receipt, answers, notes):
+    of_totals = (
+        DictionaryLine(column=name, type=kind, meaning=f"in totals.csv: {meaning}")
+        for name, (kind, meaning) in _own_columns(receipt).items()
+        if name in totals and name not in answers
+    )
+    for line in chain(_lines(receipt, answers, notes), of_totals):
         said = asdict(line)
         writer.writerow(guarded(said[name]) for name in names)
     return written.getvalue()
@@ -185,6 +194,7 @@ def _own_columns(receipt: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     at_once = f"for all rows of the file at once, with probability {confidence_of(receipt)}"
     return {
         "query": ("text", "the question that the row answers"),
+        "statistic": ("text", "what is asked of all groups together: counts, or a statistic as a workload calls it"),
         "of": ("text", "what the row is of"),
         "estimate": (what, f"the released {what}"),
         "lower": (what, f"{truth} {'at least this' if dates is None else 'not before this'}, {at_once}"),

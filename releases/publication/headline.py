@@ -67,6 +67,11 @@ def unit_of(question: Question, notes: Notes) -> str:
     return notes.get(valued[0], {}).get(UNIT, "")
 
 
+def measured(question: Question, title: str, notes: Notes) -> str:
+    """What an axis of such numbers is headed by."""
+    return ", in ".join(filter(None, (title, unit_of(question, notes))))
+
+
 def with_units(question: Question, labels: Iterable[str], notes: Notes) -> Iterator[str]:
     """What the answers of a statistic are of, each with its unit where these differ and are declared."""
     declared = {name: said.get(UNIT, "") for name, said in notes.items()}

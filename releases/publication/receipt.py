@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
-from math import ceil
+from math import ceil, floor, log10
 from typing import Any
 
 from django.conf import settings
@@ -269,7 +269,7 @@ def counted_in_words(receipt: Mapping[str, Any]) -> str:
     is_counted = "noisy number of rows" in receipt["notes"] or schema.universe.is_of_states
     is_known = is_counted or receipt["synthetic_rows"]
     counted = schema.counted
-    about = f"About {max(receipt['total']['estimate'], 0.0):,.0f} {counted.many} counted"
+    about = f"About {_about(max(receipt['total']['estimate'], 0.0))} {counted.many} counted"
     if schema.universe.own_rows:
         least, most = receipt["notes"].get(ROWS_OF_TABLES, (0.0, 0.0))
         number = f"{least:,.0f}" if least == most else f"{least:,.0f} to {most:,.0f}"
@@ -283,6 +283,11 @@ def counted_in_words(receipt: Mapping[str, Any]) -> str:
     if is_known:
         return f"{about}. How many were left out is not known."
     return f"How many {counted.many} counted, and how many were left out, is not known."
+
+
+def _about(number: float) -> str:
+    """With three digits: the rest is noise, or beyond what "about" says."""
+    return f"{float(f'{number:.3g}'):,.0f}"
 
 
 def rules_that_drop(receipt: Mapping[str, Any]) -> list[str]:
@@ -464,6 +469,10 @@ def counted_by(receipt: Mapping[str, Any]) -> Counted:
 
 
 def percent(share: Fraction) -> str:
+    """A share; a confidence, which is more than a half, is rounded down to a digit that its risk has."""
+    if 1 / 2 < share < 1:
+        scale = 10 ** max(1, min(4, -floor(log10(1 - share)) - 1))
+        share = Fraction(floor(share * 100 * scale), 100 * scale)
     return f"{decimal_text(share * 100, places=4)}%"
 
 

@@ -31,7 +31,7 @@ from releases.engine.workload.statistic import Part
 from releases.publication import drawing
 from releases.publication.associations import associations_of
 from releases.publication.disclosure import DisclosureSection, disclosure_section
-from releases.publication.headline import Rows, unit_of, with_units
+from releases.publication.headline import Rows, measured, unit_of, with_units
 from releases.publication.ranges import range_chart
 from releases.publication.readme import citation_text, path_of
 from releases.publication.receipt import (
@@ -232,7 +232,14 @@ def _tables(
                 map_of=(column, universe[column].labels) if on_map and (column := column_of(question, family)) else (),
                 chart=None
                 if left or not kind.has_one_axis
-                else _chart(family, universe, labels, rows, columns, is_counts=kind.counts_rows)
+                else _chart(
+                    family,
+                    universe,
+                    labels,
+                    rows,
+                    columns,
+                    measured="" if kind.counts_rows else measured(question, family.title(universe), notes),
+                )
                 or _on_range(question, family, rows, notes),
             )
         )
@@ -392,8 +399,12 @@ def _chart(
     rows: Rows,
     heads: list[str],
     *,
-    is_counts: bool,
+    measured: str,
 ) -> dict[str, Any] | None:
+    """
+    Args:
+        measured: what the numbers are, which no row is counted by; empty of counts.
+    """
     if len(rows) < 2 or "answer" in rows[0]:
         return None
     unit = universe.counted_by(family.attributes).many
@@ -404,10 +415,8 @@ def _chart(
         return in_time
     drawn = [{"label": ", ".join(label), **row} for label, row in zip(labels, rows, strict=True)]
     if isinstance(rows[0]["estimate"], date):
-        return date_marks(drawn, title=family.title(universe))
-    if is_counts:
-        return marginal_bars(drawn, title=family.title(universe), unit=unit)
-    return marginal_bars(drawn, title=family.title(universe), unit="", is_counts=False)
+        return date_marks(drawn, title=family.title(universe), axis=measured)
+    return marginal_bars(drawn, title=family.title(universe), unit=measured or unit, is_counts=not measured)
 
 
 def _on_range(question: Question, family: Family | Part, rows: Rows, notes: Notes) -> dict[str, Any] | None:

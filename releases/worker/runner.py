@@ -53,6 +53,8 @@ _PLAIN = {
     "builtins": {"set", "frozenset", "slice", "complex"},
     "collections": {"OrderedDict"},
     "copyreg": {"_reconstructor"},
+    # What a session keeps of its universe names the declared dates.
+    "datetime": {"date", "datetime"},
     "decimal": {"Decimal"},
     "fractions": {"Fraction"},
     "numpy": {"dtype", "ndarray"},

@@ -545,7 +545,7 @@ def _bound_in_ranks(request: PlanRequest, asked: Sequence[Quantile], ranks: Sequ
         proof=Proof.BEFORE,
         formula=_RANKS_FORMULA,
         source=_SOURCE,
-        says=f"{listed}; the release says between which values the true one lies.",
+        says=f"the release says between which values the truth lies; {listed}.",
     )
 
 

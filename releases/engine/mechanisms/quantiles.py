@@ -323,13 +323,12 @@ def _bound(request: PlanRequest, alpha: Fraction) -> Bound:
 
 
 def rank_says(quantile: Quantile, alpha: Fraction, counted: Counted) -> str:
-    """That the value given has some rank within so many rows of the one asked for."""
-    rows = rank_text(alpha, counted)
-    share = f"{decimal_text(quantile.at * 100, places=6)}% of the {counted.many}"
-    return (
-        f"{share}, or at most {rows} fewer, have the value given or a lower one, and {share}, or at most {rows} more, "
-        f"have a lower one."
-    )
+    """That the value given has some rank within so many rows of the one asked for.
+
+    With #{x <= y} >= q n - alpha and #{x < y} <= q n + alpha for the value y, and #{x < m} <= q n <= #{x <= m} for the
+    quantile m, at most alpha rows are above the lower one of y and m and below the other.
+    """
+    return f"at most {rank_text(alpha, counted)} are between the value given and the true {quantile.title}."
 
 
 def rank_text(alpha: Fraction, counted: Counted) -> str:

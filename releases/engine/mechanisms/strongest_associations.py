@@ -344,15 +344,13 @@ def _bound(request: PlanRequest, number: int, alpha: int, reach: _Reach) -> Boun
 
 
 def _says(number: int, alpha: int, cell: int, counted: Counted) -> str:
-    named, its, them = (
-        ("the pair named goes together", "its table", "it")
-        if number == 1
-        else (f"each of the {number:,} pairs named goes together", "their tables", "them")
-    )
+    one = ("the one named", "its table", "it")
+    named, its, them = one if number == 1 else ("one named before it or instead", "their tables", "them")
     return (
-        f"{named} at most {counted.text(alpha)} less than any pair not named above it, in {counted.many} that would "
-        f"have to change for two columns to have nothing to do with each other; every count in {its} is within "
-        f"{counted.text(cell)} of the truth, and every share that is said of {them} is between its ends; all at once."
+        f"no pair goes together by over {counted.text(alpha)} more than {named}, every count in {its} is within "
+        f"{counted.text(cell)} of the truth, and every share that is said of {them} is between its ends, all at once. "
+        f"How much two columns go together is counted in {counted.many} that would have to change for them to have "
+        f"nothing to do with each other."
     )
 
 

@@ -16,7 +16,7 @@ from releases.publication.archive import ARCHIVE
 from releases.publication.report import HTML
 
 #: What people download first, by the name without its ending.
-_FIRST = ("report", "answers", "synthetic")
+_FIRST = ("report", "answers", "totals", "synthetic")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

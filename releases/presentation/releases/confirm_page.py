@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from releases.engine.domain.counted import Counted
 from releases.engine.mechanisms.base import Plan
+from releases.engine.workload.queries import Marginal
+from releases.engine.workload.questions import Question
 from releases.ledger.capacity import ReleasesThatFit
 from releases.models import Budget, Release
 from releases.planning.comparison import ComparedPlan, rows_counted_in_words
 from releases.planning.leaves import Leaves, room_after
 from releases.presentation.releases.column_check import ColumnCheck, LeftOut
+from releases.questions.base import kind_of
 from releases.services.releases import plan_digest
 
 #: How synthetic rows are chosen.
 _SAME = "“Rows counted” is set to “same” under Details on the page before"
+#: A draft's title before anybody typed one.
+_UNNAMED = re.compile(r"Release \d+")
+_LONGEST_TITLE = 100
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,6 +75,17 @@ class ConfirmPage:
     wants_budget: bool
     key: str
     digest: str
+
+
+def title_at_first(title: str, question: Question) -> str:
+    """What a release is called that nobody has named: what it answers, where that is short."""
+    if not _UNNAMED.fullmatch(title):
+        return title
+    if len(question.families) == 1 and isinstance(question.families[0], Marginal):
+        said = f"Counts of {question.families[0].title(question.universe)}"
+    else:
+        said, _, _ = kind_of(question).in_words(question).partition(";")
+    return said[:1].upper() + said[1:] if len(said) <= _LONGEST_TITLE else title
 
 
 def confirm_page(

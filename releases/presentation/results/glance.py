@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from math import floor
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.attribute import MISSING, Attribute
+from releases.engine.domain.dates import Dates
 from releases.engine.domain.schema import Schema
 from releases.engine.workload.parsing import read_answered
 from releases.engine.workload.queries import Marginal, Workload
@@ -27,6 +29,8 @@ from releases.presentation.results.rows import Answer
 from releases.publication.associations import Association, associations_of
 from releases.publication.files import ANSWERS, folder_of, stored_rows
 from releases.publication.shares import Whole
+from releases.questions.headline import date_text
+from releases.schema.descriptions import notes_of, with_unit
 
 _QUARTILES = (("First quartile", 1, 4), ("Median", 1, 2), ("Third quartile", 3, 4))
 #: Bars of a column in order; neighbours share one where there are more bins.
@@ -41,12 +45,14 @@ class OneWay:
     """A table of one column of a published release: where its counts are among all of them.
 
     Attributes:
+        heading: the column's name, with its unit where that is declared.
         states: how the values of that column read, by a release beside it; None where none has counted that.
     """
 
     attribute: Attribute
     folder: Path
     first: int
+    heading: str
     states: OneWay | None = None
 
 
@@ -94,7 +100,8 @@ class Glance:
 
     Attributes:
         histogram: of bins in order; empty of others, which are `named`.
-        first, last: the labels of the bins at both ends.
+        name: of the column, with its unit where that is declared.
+        first, last: the labels of the bins at both ends; of dates the first and the last.
         width: of a bar of the histogram, of 100.
         others: how many bins are not among the named ones.
         missing: the share that is missing; or that such rows are not counted here.
@@ -129,7 +136,9 @@ def _tables(result: dict[str, Any], folder: Path) -> Iterator[OneWay]:
     first = 0
     for family in workload.families:
         if isinstance(family, Marginal) and len(family.attributes) == 1:
-            yield OneWay(attribute=workload.universe[family.attributes[0]], folder=folder, first=first)
+            (name,) = family.attributes
+            heading = with_unit(name, notes_of(result))
+            yield OneWay(attribute=workload.universe[name], folder=folder, first=first, heading=heading)
         first += family.cells(workload.universe)
 
 
@@ -145,7 +154,7 @@ def glance(table: OneWay) -> Glance | None:
         states = _counted(table.states) if table.states is not None else None
     except OSError:
         return None
-    return glance_of(table.attribute, counted, states=states)
+    return replace(glance_of(table.attribute, counted, states=states), name=table.heading)
 
 
 def _counted(table: OneWay) -> BinCounts:
@@ -161,7 +170,7 @@ def glance_of(attribute: Attribute, counted: BinCounts, *, states: BinCounts | N
         counted: each bin.
         states: each way that a value reads.
     """
-    inside = attribute.ranges if attribute.is_numeric else attribute.in_time
+    inside, dates = attribute.ranges if attribute.is_numeric else attribute.in_time, attribute.dates
     labels = attribute.labels
     shares = _shares(np.maximum(counted.about, 0))
     largest = sorted(range(len(labels)), key=lambda place: -counted.about[place])[:_MOST_NAMED]
@@ -169,8 +178,8 @@ def glance_of(attribute: Attribute, counted: BinCounts, *, states: BinCounts | N
         name=attribute.name,
         histogram=tuple(_histogram(labels[:inside], shares[:inside])),
         named=() if inside else tuple(_row(labels[place], shares[place]) for place in largest),
-        first=labels[0],
-        last=labels[inside - 1],
+        first=labels[0] if dates is None else date_text(dates.first),
+        last=labels[inside - 1] if dates is None else date_text(dates.last),
         width=0.9 * 100 * _together(inside) / inside if inside else 0,
         others=0 if inside else len(labels) - len(largest),
         quartiles=tuple(_quartiles(attribute, counted, inside)) if inside else (),
@@ -220,9 +229,13 @@ def _quartiles(attribute: Attribute, counted: BinCounts, inside: int) -> Iterato
         else:
             # A bin of days ends before the day on which the next one begins.
             last = dates.days[high] - 1
-            said = "" if about is None else dates.day(min(floor(about), last))
-            ends = (dates.day(dates.days[low]), dates.day(last))
+            said = "" if about is None else _day(dates, min(floor(about), last))
+            ends = (_day(dates, dates.days[low]), _day(dates, last))
         yield Quartile(name=name, about=said, within=" to ".join(ends))
+
+
+def _day(dates: Dates, day: int) -> str:
+    return date_text(date.fromisoformat(dates.day(day)))
 
 
 def quartile_within(

@@ -21,7 +21,7 @@ from releases.presentation.results.rows import Answer
 from releases.presentation.results.two_answers import TwoAnswers, two_answers
 from releases.publication import files
 from releases.publication.associations import Association
-from releases.publication.headline import unit_of, with_units
+from releases.publication.headline import measured, unit_of, with_units
 from releases.publication.ranges import range_chart
 from releases.publication.region_maps import RegionMap, map_of, read_maps
 from releases.publication.shares import MOST_CELLS, Whole
@@ -213,11 +213,11 @@ def _chart(inquiry: Inquiry, drawn: list[dict[str, Any]], notes: Notes) -> dict[
     if len(inquiry.families) > 1 or not 1 < len(drawn) <= MAX_DRAWN:
         return None
     is_counts = statistic_kind(inquiry.statistic).counts_rows
-    unit = inquiry.universe.counted.many if is_counts else unit_of(inquiry, notes)
     title = inquiry.families[0].title(inquiry.universe)
     if dates_of(inquiry) is not None:
-        return date_marks(drawn, title=title)
-    return marginal_bars(drawn, title=title, unit=unit, is_counts=is_counts)
+        return date_marks(drawn, title=title, axis=title)
+    axis = inquiry.universe.counted.many if is_counts else measured(inquiry, title, notes)
+    return marginal_bars(drawn, title=title, unit=axis, is_counts=is_counts)
 
 
 def _label(inquiry: Inquiry, part: Part, row: tuple[str, ...]) -> str:

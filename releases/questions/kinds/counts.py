@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from releases.engine.domain.attribute import Attribute
+from releases.engine.domain.attribute import MISSING, Attribute
 from releases.engine.workload.queries import Prefix, Workload
 from releases.engine.workload.questions import Question
 from releases.questions.base import HALF_A_ROW, QuestionKind, Want, register
@@ -57,6 +57,10 @@ class CountsKind(QuestionKind):
             return _middle_of(question.universe[family.attributes[0]], answers)
         if len(answers) == 1:
             return f"“{family.title(question.universe)}”: {rows_of(answers[0])}"
+        column = question.universe[family.attributes[0]]
+        if column.state_of is not None and len(family.attributes) == 1 and MISSING in column.categories:
+            none = answers[column.categories.index(MISSING)]
+            return f"{none.counted.many.capitalize()} without a value of {column.name}: {rows_of(none)}"
         what = "value" if len(family.attributes) == 1 else "combination"
         return most_of(answers, f"The most frequent {what} of {' and '.join(family.attributes)}")
 

@@ -21,7 +21,7 @@ from releases.planning import comparison
 from releases.planning.epsilon_meaning import epsilon_meaning
 from releases.planning.usefulness import guessed_rows
 from releases.presentation.releases.column_check import column_check
-from releases.presentation.releases.confirm_page import confirm_page
+from releases.presentation.releases.confirm_page import confirm_page, title_at_first
 from releases.services.releases import DRAFT_CHANGED, plan_digest
 from releases.views.common.wizard import frame
 from releases.views.releases.drafts import back_to_questions, draft_or_result
@@ -40,7 +40,7 @@ def confirm(request: HttpRequest, release_id: uuid.UUID) -> HttpResponse:
     if row is None:
         messages.info(request, "What was chosen answers another kind of question. Choose one of these mechanisms.")
         return redirect("compare", release_id=release.pk)
-    form = TitleForm(request.POST or None, initial={"title": release.title})
+    form = TitleForm(request.POST or None, initial={"title": title_at_first(release.title, plan.workload)})
     problem = ""
     if request.method == "POST" and form.is_valid():
         refusal = _submit(request, release, plan, title=form.cleaned_data["title"])

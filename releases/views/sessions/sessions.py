@@ -68,7 +68,6 @@ from releases.presentation.sessions.session_ways import WayShown, ways_shown
 from releases.publication import files
 from releases.publication.readme import name_of
 from releases.services.session_questions import FreeAnswer, Offer
-from releases.services.sessions import DEFAULT_QUESTIONS
 from releases.views.common.csv_exports import csv_response
 from releases.views.common.live_validation import status_of
 from releases.views.common.refused import refusals_shown
@@ -95,7 +94,7 @@ def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
         return elsewhere
     assert dataset.schema is not None
     form = SessionForm(
-        typed_or_first(request.POST if request.method == "POST" else request.GET, _first(dataset.budget)),
+        typed_or_first(request.POST if request.method == "POST" else request.GET, first := _first(dataset.budget)),
         declared=dataset.schema.universe.names,
         workloads=[(str(each.pk), each.name) for each in SavedWorkload.objects.for_list(request.user)],
     )
@@ -114,6 +113,7 @@ def new_session(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     context = {
         "dataset": dataset,
         "form": form,
+        "opens_further": form.opens_further(first),
         "problem": problem,
         "draft": draft,
         **budget_facts(dataset.budget, dataset.schema if plan is None else plan.schema),
@@ -130,7 +130,7 @@ def _first(budget: Budget | None) -> dict[str, Any]:
         "epsilon": first_epsilon(budget),
         "delta": "0",
         "beta": "0.05",
-        "questions": DEFAULT_QUESTIONS,
+        "questions": 100,
         "population": 10_000,
     }
 

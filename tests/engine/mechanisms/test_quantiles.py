@@ -25,7 +25,7 @@ from releases.engine.errors import InvalidInput
 from releases.engine.mechanisms.base import plan_from_json
 from releases.engine.mechanisms.counted_quantiles import layout_of
 from releases.engine.mechanisms.quantile_cells import counted, edges_between, read_off
-from releases.engine.mechanisms.quantiles import draw_value, pad, rank_sensitivity, ranked, true_quantile
+from releases.engine.mechanisms.quantiles import draw_value, pad, rank_says, rank_sensitivity, ranked, true_quantile
 from releases.engine.noise.randomness import StreamRandomness
 from releases.engine.tables.counts import Tally
 from releases.engine.verification.recording import record
@@ -178,6 +178,24 @@ def test_the_true_quantile_is_the_least_value_with_so_many_rows_at_or_below_it(r
     found = true_quantile(tally(rows), attribute(), share)
     assert sum(x <= found for x in rows) >= share * len(rows) > sum(x <= found - 1 for x in rows)
     assert found == sorted(rows)[ceil(share * len(rows)) - 1]
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_as_many_ranks_off_no_more_rows_are_between_the_value_and_any_true_quantile(share):
+    for rows in combinations_with_replacement(range(4), 5):
+        at, below, upto = share * 5, {}, {}
+        for value in range(4):
+            below[value], upto[value] = sum(row < value for row in rows), sum(row <= value for row in rows)
+        for value, true in product(range(4), repeat=2):
+            if below[true] <= at <= upto[true]:
+                between = sum(min(value, true) < row < max(value, true) for row in rows)
+                assert between <= max(at - upto[value], below[value] - at, 0)
+    schema = schema_of(GRADE)
+    question = read_question(
+        {"version": 1, "queries": [{"quantile": {"column": "grade", "at": "0.9"}}]}, schema.universe
+    )
+    said = rank_says(question.statistic, Fraction(23, 2), schema.counted)
+    assert said == "at most 11.5 rows are between the value given and the true 90% quantile."
 
 
 def distance_law(f, steps, scale):

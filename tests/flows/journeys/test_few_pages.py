@@ -227,6 +227,9 @@ def test_answers_begin_within_the_first_screen_and_offers_to_spend_more_come_aft
         if task != "everything":
             files = page.get_by_role("heading", name="Downloads", exact=True)
             assert top(first) < top(files) < top(page.get_by_text("Plan another like it", exact=True)), size
+    # On the telephone, which comes last, no number is out of sight.
+    wide = "all => all.filter(each => each.scrollWidth > each.clientWidth).map(each => each.innerText.slice(0, 60))"
+    assert page.locator(".table-wrap").evaluate_all(wide) == []
 
 
 def test_several_questions_of_any_kind_come_as_one_report_within_four_pages_and_fifteen_clicks(walk, tmp_path):

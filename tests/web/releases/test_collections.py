@@ -278,6 +278,8 @@ def test_each_line_becomes_a_draft_with_a_method_and_one_press_releases_all_and_
     page = as_(alice).get(address)
     for each in releases_of(collection):
         assert each.result["headline"] in words(page)
+        assert "with 98.3% confidence" in each.result["headline"]
+        assert link("download", each, "totals.csv") in body(page)
     spent = sum(Fraction(entry.epsilon, E12) for entry in charges())
     said = re.search(r"Spent together: epsilon ([\d.]+)", words(page))[1]
     assert float(said) == pytest.approx(float(spent), abs=1e-6)

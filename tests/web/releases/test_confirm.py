@@ -5,7 +5,9 @@ import uuid
 import pytest
 
 from releases import services
+from releases.engine.workload.parsing import read_question
 from releases.models import AuditEvent, Budget, Dataset, LedgerEntry, Release
+from releases.presentation.releases.confirm_page import title_at_first
 from tests.web.pages import body, field_value, link, words
 from tests.web.releases.conftest import charges
 
@@ -99,3 +101,23 @@ def test_a_plan_of_what_was_changed_meanwhile_is_not_charged(draft, alice, chang
     with pytest.raises(services.release_inputs.Refusal, match="was changed since"):
         services.releases.submit_release(release=draft, key=uuid.uuid4(), by=alice, send=False, plan=plan)
     assert not charges().exists()
+
+
+@pytest.mark.parametrize(
+    ("queries", "title"),
+    [
+        ([{"marginal": ["age", "sex"]}], "Counts of age × sex"),
+        ([{"marginals": 1}], "2 tables of counts over 1 column"),
+        ([{"mean": {"columns": ["age"], "by": ["sex"]}}], "Mean of age by sex"),
+        ([{"median": "age"}], "Median of age"),
+    ],
+)
+def test_a_release_that_nobody_named_gets_what_it_answers_as_its_title(dataset, queries, title):
+    question = read_question({"version": 1, "queries": queries}, dataset.universe)
+    assert title_at_first("Release 3", question) == title
+    assert title_at_first("Release 3 of the yearbook", question) == "Release 3 of the yearbook"
+
+
+def test_the_title_at_first_is_in_the_form(draft, url, as_, alice):
+    Release.objects.filter(pk=draft.pk).update(title="Release 1")
+    assert field_value(as_(alice).get(url), "title") not in ("", "Release 1")

@@ -70,13 +70,13 @@ def test_the_archive_holds_every_file_a_dictionary_and_a_text_and_is_the_same_ea
         assert expected in said
 
 
-def test_the_dictionary_has_a_line_for_every_bin_and_category_and_column_of_the_answers(full, lines):
+def test_the_dictionary_has_a_line_for_every_bin_and_category_and_column_of_answers_and_totals(full, lines):
     found = lines(full, "dictionary.csv")
     assert [(line["column"], line["bin"], line["label"]) for line in found] == [
         *(("age", str(number), label) for number, label in enumerate(full.dataset.universe["age"].labels, 1)),
         ("sex", "1", "female"),
         ("sex", "2", "male"),
-        *((name, "", "") for name in ("query", "estimate", "lower", "upper")),
+        *((name, "", "") for name in ("query", "estimate", "lower", "upper", "statistic")),
     ]
     assert [found[place]["also_holds"] for place in (0, 1, 4)] == ["values below 18", "", "values above 65"]
 

@@ -64,6 +64,11 @@ def test_it_plans_a_release_of_every_column_and_one_of_what_is_missing_and_spend
     assert not LedgerEntry.objects.filter(kind="charge").exists()
 
 
+def test_the_release_of_how_values_read_says_first_how_many_are_missing(released):
+    _, read = (part.release for part in released.parts.all())
+    assert read.result["headline"].startswith("Rows without a value of age: about ")
+
+
 def test_who_may_not_see_the_release_sees_no_chart_until_it_is_public(released, as_, charlie):
     address = link("collection", released)
     assert as_(charlie).get(address).status_code == 404
@@ -180,9 +185,9 @@ def test_quartiles_of_dates_are_days_where_their_bins_are_in_order_of_time(kind)
     column = Attribute.from_json({"name": "seen", "by": "month", **declared})
     # A row on each day, and more without a date.
     found = glance_of(column, within([31, 29, 31, 30, 500])).quartiles
-    assert [each.about for each in found] == ["2024-01-31", "2024-03-01", "2024-03-31"]
-    march = "2024-03-01 to 2024-03-31"
-    assert [each.within for each in found] == ["2024-01-01 to 2024-01-31", march, march]
+    assert [each.about for each in found] == ["31 January 2024", "1 March 2024", "31 March 2024"]
+    march = "1 March 2024 to 31 March 2024"
+    assert [each.within for each in found] == ["1 January 2024 to 31 January 2024", march, march]
     assert [each.about for each in glance_of(column, within([0, 0, 0, 0, 9])).quartiles] == ["", "", ""]
     weekdays = Attribute.from_json({"name": "seen", "by": "weekday", **declared})
     assert glance_of(weekdays, within([1, 2, 3, 4, 5, 6, 7, 8])).quartiles == ()

@@ -56,6 +56,10 @@ def test_a_table_that_was_read_says_how_many_rows_counted_and_is_offered_to_be_m
     said = f"About {total:,.0f} rows counted. How many were left out is not known."
     assert said in body(as_(alice).get(link("release_detail", release)))
     assert said in " ".join(readme_text(release.result["receipt"], [], digest="", address="").split())
+    # No more digits than "about" bears: a table's own counts may come to another number.
+    for number, about in ((3985.2, "3,990"), (1234567.0, "1,230,000"), (41.0, "41")):
+        receipt = {**release.result["receipt"], "total": {"estimate": number}}
+        assert counted_in_words(receipt).startswith(f"About {about} rows counted")
 
 
 @pytest.mark.parametrize(

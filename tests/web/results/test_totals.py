@@ -239,6 +239,8 @@ def test_every_table_has_its_line_in_each_form_of_the_totals_and_the_answers_hav
     assert [dict(zip(head, row, strict=True)) for row in rows] == expected
     assert {"totals.csv", "totals.parquet"} <= {*as_(alice).get(f"/api/releases/{counted.pk}").json()["files"]}
     assert link("download", counted, "totals.csv") in body(as_(alice).get(link("release_detail", counted)))
+    described = {line["column"] for line in csv.DictReader(io.StringIO(held["dictionary.csv"].decode()))}
+    assert found[0].keys() <= described
 
 
 def test_the_notebook_reads_the_totals(counted, drawn_by_notebook):

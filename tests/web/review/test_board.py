@@ -30,10 +30,9 @@ def test_the_chart_of_a_budget_has_one_tick_a_day_and_the_first_at_the_day_s_beg
     now = datetime(2026, 3, 31, 23, 30, tzinfo=ZoneInfo("Europe/Berlin"))
     spent = [StepPoint(budget="a", at=now.astimezone(UTC) - timedelta(hours=hours), used=10.0)]
     across = spending_steps(spent, until=now, places={"a": 0})["encoding"]["x"]
-    shown = [datetime.fromtimestamp(tick / 1000, UTC) for tick in across["axis"]["values"]]
-    assert shown == [datetime(2026, 3, 31, tzinfo=UTC) - timedelta(days=day) for day in reversed(range(days))]
+    assert across["axis"]["tickCount"] == {"interval": "day", "step": 1}
     start, end = across["scale"]["domain"]
-    assert start == f"{shown[0]:%Y-%m-%d}T00:00:00.000Z"
+    assert start == f"{datetime(2026, 3, 31) - timedelta(days=days - 1):%Y-%m-%d}T00:00:00.000Z"
     # The clock of the site's zone.
     assert end == "2026-03-31T23:30:00.000Z"
 

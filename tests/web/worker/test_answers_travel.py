@@ -65,3 +65,38 @@ def test_what_a_mechanism_makes_of_columns_of_every_kind_is_read_as_it_was(name)
             np.testing.assert_array_equal(read.records.nothing[column], rows)
             assert 0 < rows.sum() < made.records.rows
         assert set(made.records.nothing) <= {"age", "wage"}
+
+
+#: A column of every kind, one that a formula makes, and rows that cannot be.
+EVERY_KIND = Schema.from_json(
+    {
+        "version": 1,
+        "neighbours": "add_remove",
+        "columns": [
+            *SCHEMA.to_json()["columns"],
+            {"name": "old", "type": "categorical", "categories": ["true", "false"], "formula": "age >= 50"},
+            {"name": "came", "type": "date", "edges": ["2025-01-01", "2025-07-01", "2026-01-01"]},
+            {"name": "left", "type": "datetime", "first": "2025-01-01", "last": "2025-12-31", "by": "year"},
+        ],
+        "impossible": [{"sex": ["m"], "old": ["true"]}],
+    }
+)
+COLUMNS = Workload.from_json({"version": 1, "queries": [{"marginals": 1}]}, EVERY_KIND.universe)
+SESSIONS = {
+    name: plan
+    for name, each in mechanisms().items()
+    if each.can_answer(COLUMNS)
+    for plan in [each.plan(EVERY_KIND, COLUMNS, budget=BUDGET, beta=Fraction(1, 20))]
+    if isinstance(plan, OnlinePlan)
+}
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_a_session_on_columns_of_every_kind_is_read_as_it_was_opened(name):
+    universe = SESSIONS[name].schema.universe
+    counts = Histogram(universe=universe, counts=np.full(universe.shape, 2, dtype=np.int64))
+    opened = SESSIONS[name].open(counts, rng=StreamRandomness(b"travel"))
+    read = runner._Answers(io.BytesIO(pickle.dumps(opened, protocol=pickle.HIGHEST_PROTOCOL))).load()
+    assert type(read) is type(opened)
+    assert read.total == opened.total
+    assert {"histogram-online", "noise-online", "pmw-online"} <= SESSIONS.keys()

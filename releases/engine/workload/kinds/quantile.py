@@ -38,10 +38,13 @@ class Quantile(Statistic):
             raise InvalidInput("quantile.at", fields.get("at"), "must be above 0 and below 1")
         return cls(attributes=names, at=at)
 
+    @property
+    def title(self) -> str:
+        return "median" if self.at == Fraction(1, 2) else f"{decimal_text(self.at * 100, places=6)}% quantile"
+
     def parts(self, universe: Universe) -> tuple[Part, ...]:
         (name,) = self.attributes
-        word = "median" if self.at == Fraction(1, 2) else f"{decimal_text(self.at * 100, places=6)}% quantile"
-        return (Part(name=f"{word} of {name}", rows=(name,)),)
+        return (Part(name=f"{self.title} of {name}", rows=(name,)),)
 
     def to_json(self, universe: Universe) -> dict[str, Any]:
         if self.at == Fraction(1, 2):
