@@ -125,7 +125,7 @@ def ingest(
         elif kind != PARQUET:
             target = folder / "written-again.parquet"
             facts = facts.with_habits() if kind == WORKBOOK else facts
-            facts, codebook = to_parquet(kind, path, target, facts, most=limits.unfolded)
+            facts, codebook = to_parquet(kind, path, target, facts, most=limits.unfolded, sent=source)
             path = target
         seconds = CSV_SECONDS if kind == TEXT else PARQUET_SECONDS
         report = FileProgress(progress, size=source.stat().st_size, seconds=seconds)
