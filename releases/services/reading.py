@@ -21,6 +21,7 @@ from django.conf import settings
 
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.facts import UnreadableTable
+from releases.engine.tables.files.limits import UNREADABLE
 from releases.engine.tables.registry import kind_of
 from releases.engine.tables.servers.spark import SPARK
 from releases.storage.scratch import limits
@@ -101,10 +102,7 @@ def _crash_is_a_refusal() -> Iterator[None]:
     try:
         yield
     except runner.Crashed:
-        raise UnreadableTable(
-            "The program that reads files of this kind cannot read this one: it is damaged, or holds more than can be "
-            "read here. Write it again, or save it as CSV."
-        ) from None
+        raise UnreadableTable(f"The file {UNREADABLE}") from None
 
 
 def digest(path: Path, columns: Sequence[str]) -> tuple[bool, str | None]:

@@ -74,7 +74,7 @@ def _readable(kind: str, sent: Path) -> Iterator[None]:
     except (UnreadableTable, KeyboardInterrupt):
         raise
     except BaseException:  # noqa: BLE001  whatever a library raises, panics of Rust too; its text can hold rows
-        raise UnreadableTable(f"The {kind} cannot be read. {UNREADABLE}") from None
+        raise UnreadableTable(f"The {kind} {UNREADABLE}") from None
 
 
 def text_of(value: Any) -> str | None:
@@ -150,9 +150,7 @@ def _rows_of(values: int, columns: int) -> int:
 # Files of statistical programs
 
 
-def _write_statistical(
-    kind: str, source: Path, target: Path, facts: FileFacts, sent: Path
-) -> list[dict[str, Any]]:
+def _write_statistical(kind: str, source: Path, target: Path, facts: FileFacts, sent: Path) -> list[dict[str, Any]]:
     import pyreadstat
 
     reader: Any = {
