@@ -1,4 +1,4 @@
-"""`manage.py bench --only bombs`: files that unfold to far more than they are, beside honest ones, as this site reads them.
+"""`manage.py bench --only bombs`: files that unfold to far more than they are, and honest ones, as a site reads them.
 
 Each is made here and read by the job that reads uploads, in a process of its own under the limits that a site has where
 nobody set any. Memory is the most that the process had beside what it began with, the programs.
@@ -35,8 +35,8 @@ def tables() -> Iterator[BenchTable]:
         rows.append(BenchRow(cells=(*shown, f"{each['mebibytes']:,.0f} MiB"), is_met=is_met))
     yield BenchTable(
         title="Files that unfold to far more than they are",
-        says=f"Targets: refused within {SECONDS} s of the processor and {MEBIBYTES} MiB; honest files are taken. Ended: "
-        "refused because a library ended its process where it had no memory left.",
+        says=f"Targets: refused within {SECONDS} s of the processor and {MEBIBYTES} MiB; honest files are taken. "
+        "Ended: refused because a library ended its process where it had no memory left.",
         heads=("file", "size", "outcome", "time", "memory"),
         rows=rows,
     )
@@ -288,7 +288,7 @@ BOMBS: dict[str, Callable[[], bytes]] = {
 
 def _people(rows: int, columns: int) -> dict[str, list[Any]]:
     """Numbers of a few values, of many, and texts."""
-    drawn = random.Random(0)
+    drawn = random.Random(0)  # noqa: S311  rows of nobody
     makes: list[Callable[[], Any]] = [
         lambda: float(drawn.randrange(5)),
         lambda: round(drawn.gauss(50, 20), 2),

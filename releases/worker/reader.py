@@ -69,7 +69,7 @@ def _import_all(*, warm: bool) -> None:
     import duckdb
     import numba  # noqa: F401
     import pyarrow.feather
-    import pyarrow.parquet
+    import pyarrow.parquet  # noqa: F401
     import pyreadstat  # noqa: F401
     import python_calamine  # noqa: F401
 

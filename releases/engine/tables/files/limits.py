@@ -55,8 +55,8 @@ def refuse_unfolding(source: Path, unfolded: int, *, kind: str = "Parquet file")
 
 #: Said of a file at which a library fails for whatever reason: where it lacks memory, not every library says so.
 UNREADABLE = (
-    f"cannot be read: it is damaged, or takes more memory than a file of its size may, {MAX_UNFOLDING} times its size or "
-    f"{MAX_UNFOLDING} MB if that is more. Write it again, or save it as CSV."
+    f"cannot be read: it is damaged, or takes more memory than a file of its size may, {MAX_UNFOLDING} times its size "
+    f"or {MAX_UNFOLDING} MB if that is more. Write it again, or save it as CSV."
 )
 
 
