@@ -45,8 +45,11 @@ if TYPE_CHECKING:
 _SHARE_OF_RUN = 0.9
 
 
-def upload_start(source: Path, *, table: TableLimits, facts: FileFacts | None = None) -> FileStart:
+def upload_start(source: Path, *, table: TableLimits, name: str = "", facts: FileFacts | None = None) -> FileStart:
     """Look at the start of a file that was sent.
+
+    Args:
+        name: as it was sent, where that is another than it has here.
 
     Raises:
         InvalidInput: a fact that is declared of it cannot be.
@@ -57,7 +60,12 @@ def upload_start(source: Path, *, table: TableLimits, facts: FileFacts | None = 
     try:
         with _crash_is_a_refusal():
             found = _run(
-                jobs.start_of_upload, seconds=settings.ANSWER_TIME_LIMIT, source=source, facts=facts, table=table
+                jobs.start_of_upload,
+                seconds=settings.ANSWER_TIME_LIMIT,
+                source=source,
+                name=name or source.name,
+                facts=facts,
+                table=table,
             )
     except UnreadableTable as error:
         if error.field == "table":

@@ -156,9 +156,9 @@ def test_a_library_that_ends_its_process_is_one_refusal_however_it_does(monkeypa
     probe(monkeypatch, f"import faulthandler, os, signal\n{ENDS[how]}")
     with pytest.raises(runner.Crashed):
         asked()
-    with pytest.raises(UnreadableTable, match="The file cannot be read: it is damaged, or takes more memory"):
-        with reading._crash_is_a_refusal():
-            asked()
+    refused = "The file cannot be read: it is damaged, or takes more memory"
+    with pytest.raises(UnreadableTable, match=refused), reading._crash_is_a_refusal():
+        asked()
 
 
 @pytest.mark.parametrize("signal", ["SIGKILL", "SIGTERM", "SIGHUP"])
