@@ -83,14 +83,14 @@ def upload_dataset(request: HttpRequest, sent: Form[UploadIn], table: File[Uploa
     """Upload a file with a table, which a worker reads. The dataset gets the identifier of the upload. The other fields
     say how the file is written."""
     assert isinstance(table, TemporaryUploadedFile)
-    source, said = Path(table.temporary_file_path()), sent.dict(exclude={"title"}, exclude_defaults=True)
-    facts = FileFacts.from_json(said)
-    return Status(
-        202,
-        _upload(
-            services.uploads.receive_upload(owner=signed_in(request), title=sent.title, source=source, facts=facts)
-        ),
+    received = services.uploads.receive_upload(
+        owner=signed_in(request),
+        title=sent.title,
+        source=Path(table.temporary_file_path()),
+        name=table.name or "",
+        facts=FileFacts.from_json(sent.dict(exclude={"title"}, exclude_defaults=True)),
     )
+    return Status(202, _upload(received))
 
 
 @router.get("/uploads/{uuid:upload_id}")

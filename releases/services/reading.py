@@ -21,6 +21,7 @@ from django.conf import settings
 
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.facts import UnreadableTable
+from releases.engine.tables.files.limits import UNREADABLE
 from releases.engine.tables.registry import kind_of
 from releases.engine.tables.servers.spark import SPARK
 from releases.storage.scratch import limits
@@ -44,8 +45,11 @@ if TYPE_CHECKING:
 _SHARE_OF_RUN = 0.9
 
 
-def upload_start(source: Path, *, table: TableLimits, facts: FileFacts | None = None) -> FileStart:
+def upload_start(source: Path, *, table: TableLimits, name: str = "", facts: FileFacts | None = None) -> FileStart:
     """Look at the start of a file that was sent.
+
+    Args:
+        name: as it was sent, where that is another than it has here.
 
     Raises:
         InvalidInput: a fact that is declared of it cannot be.
@@ -56,7 +60,12 @@ def upload_start(source: Path, *, table: TableLimits, facts: FileFacts | None = 
     try:
         with _crash_is_a_refusal():
             found = _run(
-                jobs.start_of_upload, seconds=settings.ANSWER_TIME_LIMIT, source=source, facts=facts, table=table
+                jobs.start_of_upload,
+                seconds=settings.ANSWER_TIME_LIMIT,
+                source=source,
+                name=name or source.name,
+                facts=facts,
+                table=table,
             )
     except UnreadableTable as error:
         if error.field == "table":
@@ -101,10 +110,7 @@ def _crash_is_a_refusal() -> Iterator[None]:
     try:
         yield
     except runner.Crashed:
-        raise UnreadableTable(
-            "The program that reads files of this kind cannot read this one: it is damaged, or holds more than can be "
-            "read here. Write it again, or save it as CSV."
-        ) from None
+        raise UnreadableTable(f"The file {UNREADABLE}") from None
 
 
 def digest(path: Path, columns: Sequence[str]) -> tuple[bool, str | None]:

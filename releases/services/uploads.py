@@ -137,11 +137,12 @@ def incoming_folder() -> Path:
     return Path(settings.TABLES_DIR) / "incoming"
 
 
-def receive_upload(*, owner: User, title: str, source: Path, facts: FileFacts | None = None) -> Upload:
+def receive_upload(*, owner: User, title: str, source: Path, name: str = "", facts: FileFacts | None = None) -> Upload:
     """Keep a file that was sent and leave the rest to a worker.
 
     Args:
         source: the file on disc; it may be deleted afterwards.
+        name: of the file as it was sent. It is not kept.
         facts: how the file is written, as declared.
 
     Raises:
@@ -152,7 +153,7 @@ def receive_upload(*, owner: User, title: str, source: Path, facts: FileFacts | 
             read. Nothing is kept.
     """
     title = read_title(title, what="the table is")
-    start = reading.upload_start(source, table=upload_limits(), facts=facts or FileFacts())
+    start = reading.upload_start(source, table=upload_limits(), name=name, facts=facts or FileFacts())
     folder = private_folder(incoming_folder())
     kept = folder / f"{uuid.uuid4().hex}.received"
     try:

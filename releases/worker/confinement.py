@@ -27,6 +27,7 @@ _MACHINES = {"x86_64": (0xC000003E, (41, 53, 425)), "aarch64": (0xC00000B7, (198
 _X32 = 0x40000000
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _KILL, _REFUSE, _ALLOW = 0x80000000, 0x00050000 | 13, 0x7FFF0000
+_ROOM_FOR_AN_ANSWER = 16 << 20
 #: Where the number of the call and of the machine are in what a filter sees.
 _CALL, _MACHINE = 0, 4
 
@@ -50,10 +51,16 @@ def dies_with_parent(parent: int) -> None:
 
 def limit(*, memory: int, seconds: float) -> None:
     """So many bytes of memory, and so many seconds until the kernel ends this process."""
-    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory + _ROOM_FOR_AN_ANSWER))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def leave_room_for_an_answer() -> None:
+    """Of a process that had no memory left: what it says of that takes some."""
+    most = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
 def deny_network() -> None:

@@ -37,9 +37,11 @@ Report: TypeAlias = Callable[[str, float], None]
 mechanisms()
 
 
-def start_of_upload(*, source: Path, facts: FileFacts | None, table: TableLimits, limits: Limits) -> ingest.FileStart:
+def start_of_upload(
+    *, source: Path, name: str, facts: FileFacts | None, table: TableLimits, limits: Limits
+) -> ingest.FileStart:
     """Look at the start of a file that was sent."""
-    return ingest.check_start(source, facts=facts, limits=table, database=limits)
+    return ingest.check_start(source, name=name, facts=facts, limits=table, database=limits)
 
 
 def upload(

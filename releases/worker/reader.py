@@ -18,6 +18,7 @@ import signal
 import socket
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -34,22 +35,42 @@ def serve(requests: socket.socket, *, warm: bool) -> None:
     """Take the sockets of jobs from `requests` until whoever sends them is gone."""
     _import_all(warm=warm)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Nobody waits for the children: the kernel forgets them when they end.
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    # By the number of the child, of those that have not ended.
+    callers: dict[int, socket.socket] = {}
+    signal.signal(signal.SIGCHLD, lambda *_: _say_how_they_ended(callers))
     me = os.getpid()
     while True:
         received, descriptors, *_ = socket.recv_fds(requests, 1, 1)
         if not received:
             return
-        if os.fork() == 0:
+        caller = socket.socket(fileno=descriptors[0])
+        # It may end before it is among them.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+        if (child := os.fork()) == 0:
             requests.close()
-            _child(socket.socket(fileno=descriptors[0]), parent=me)
-        os.close(descriptors[0])
+            for other in callers.values():
+                other.close()
+            _child(caller, parent=me)
+        callers[child] = caller
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+
+
+def _say_how_they_ended(callers: dict[int, socket.socket]) -> None:
+    """A child that a library ends says nothing itself. Whoever has an answer already hears nothing of this."""
+    while callers:
+        child, status = os.waitpid(-1, os.WNOHANG)
+        if child == 0:
+            return
+        with callers.pop(child) as caller, suppress(OSError):
+            caller.send(pickle.dumps(("ended", os.waitstatus_to_exitcode(status))), socket.MSG_DONTWAIT)
 
 
 def _import_all(*, warm: bool) -> None:
     import duckdb
     import numba  # noqa: F401
+    import pyarrow.feather
+    import pyarrow.parquet  # noqa: F401
+    import pyreadstat  # noqa: F401
     import python_calamine  # noqa: F401
 
     # What a thread keeps of DuckDB is made when the thread first uses it. A process that has no memory for that is
@@ -68,9 +89,11 @@ def _import_all(*, warm: bool) -> None:
 
 def _child(caller: socket.socket, *, parent: int) -> None:
     """Never returns."""
+    status = 1
     try:
         confinement.dies_with_parent(parent)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
         # What a library prints as it dies can hold rows.
         nowhere = os.open(os.devnull, os.O_RDWR)
         for number in (0, 1, 2):
@@ -83,8 +106,9 @@ def _child(caller: socket.socket, *, parent: int) -> None:
         with caller.makefile("rwb") as stream:
             request = pickle.load(stream)  # noqa: S301  from the process that made this one
             _say(stream, _outcome(request, stream))
+        status = 0
     finally:
-        os._exit(0)
+        os._exit(status)
 
 
 def _outcome(request: dict[str, Any], stream: Any) -> tuple[Any, ...]:
@@ -99,9 +123,10 @@ def _outcome(request: dict[str, Any], stream: Any) -> tuple[Any, ...]:
         this_process_is_confined()
         given = request["given"] | ({"report": _Report(stream)} if request["reports"] else {})
         return "done", JOBS[request["job"]](**given)
-    except UnreadableTable as error:
-        return "unreadable", error.rule, str(error.value), error.field
     except BaseException as error:  # noqa: BLE001  whatever a library raises; its text can hold rows
+        confinement.leave_room_for_an_answer()
+        if isinstance(error, UnreadableTable):
+            return "unreadable", error.rule, str(error.value), error.field
         if _is_short_of_memory(error):
             return ("out of memory",)
         return "failed", type(error).__name__, _places(error)

@@ -77,7 +77,7 @@ class Ended(ReaderError):
 
 
 class Crashed(Ended):
-    """A library in its process crashed: the same job would crash again."""
+    """A library in its process crashed, or ended it: the same job would end so again."""
 
 
 class Failed(ReaderError):
@@ -163,11 +163,24 @@ def _follow(stream_of: Any, until: float, report: Callable[[str, float], None] |
             return received[0]
         elif kind == "unreadable":
             raise UnreadableTable(received[0], value=received[1], field=received[2])
+        elif kind == "ended":
+            raise _ended(*received)
         elif kind == "out of memory":
             raise OverLimit("It takes more memory than a table may take.")
         else:
             logger.error("reading a table failed: %s at %s", *received)
             raise Failed("The table cannot be read.")
+
+
+#: What others send to a process, the kernel where the whole machine has no memory left too: no fault of the file.
+_FROM_OTHERS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM)
+
+
+def _ended(code: int) -> Ended:
+    """By the code with which a process ended that gave no answer, or the signal, which is below zero."""
+    if -code in _FROM_OTHERS:
+        return Ended("The process that read the table ended before it was done.")
+    return Crashed("The process that read the table crashed.")
 
 
 class _Answers(pickle.Unpickler):

@@ -32,7 +32,7 @@ from benchmarks.engine import (
     smalldb,
     wide,
 )
-from benchmarks.site import columns, counting, glance, load
+from benchmarks.site import bombs, columns, counting, glance, load
 from benchmarks.tables import BenchTable
 
 #: A server on this machine, as tests look for it.
@@ -51,7 +51,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--only",
             help="one of nist, orders, noise, designs, means, groups, quantiles, replicates, fit, wide, estimates, "
-            "kernels, certificates, session, smalldb, filters, tables, load, glance, columns",
+            "kernels, certificates, session, smalldb, filters, tables, load, glance, columns, bombs",
         )
         parser.add_argument("--data", type=Path, help="the folder of NIST's and Adult's tables and the health survey")
         parser.add_argument("--peers", action="store_true", help="fit with mbi beside ours, which takes minutes")
@@ -67,6 +67,7 @@ class Command(BaseCommand):
         benchmarks["load"] = lambda: load.tables(options["postgres"], processes=options["processes"])
         benchmarks["glance"] = glance.tables
         benchmarks["columns"] = columns.tables
+        benchmarks["bombs"] = bombs.tables
         benchmarks["groups"] = lambda: small_groups.tables(folder)
         for table in _chosen(benchmarks, options["only"]):
             self.stdout.write(f"{table.text()}\n")

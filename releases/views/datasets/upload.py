@@ -81,10 +81,10 @@ def _sent(request: HttpRequest) -> UploadForm:
 
 def _received(person: User, form: UploadForm) -> Upload | None:
     """The upload that now waits for a worker; None where it was refused, which the form then says."""
-    source = Path(form.cleaned_data["table"].temporary_file_path())
+    given = form.cleaned_data
+    sent = {"source": Path(given["table"].temporary_file_path()), "name": given["table"].name}
     try:
-        given = form.cleaned_data
-        return services.uploads.receive_upload(owner=person, title=given["title"], source=source, facts=given["facts"])
+        return services.uploads.receive_upload(owner=person, title=given["title"], facts=given["facts"], **sent)
     except services.uploads.NoRoom as error:
         form.add_error("table", in_words(error))
     except UnreadableTable as error:

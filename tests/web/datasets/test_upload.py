@@ -184,6 +184,13 @@ def test_the_country_is_chosen_on_upload_and_comes_back_with_what_was_typed(send
     assert chosen(as_(alice).get(reverse("upload"), {"locale": "de_DE"}), "locale") == "de_DE"
 
 
+def test_the_name_of_the_file_that_was_sent_proposes_its_separator(send):
+    tabs = b"name, first, last\tage\nx\t1\n"
+    assert send(tabs, "people.csv").status_code == 400
+    assert send(tabs, "people.tsv").status_code == 302
+    assert Upload.objects.get().file_facts["separator"] == "\t"
+
+
 def test_new_columns_propose_the_dates_of_the_country_and_declared_ones_keep_theirs(table, page):
     dataset = table(GERMAN, locale="de_DE")
     shown = page(dataset)

@@ -103,6 +103,7 @@ def test_how_a_file_is_written_is_declared_beside_it_and_refused_by_name_where_i
     read_uploads()
     remembered = {"separator": ";", "decimal": ",", "encoding": "utf-8", "has_header": True}
     assert program.told(f"/datasets/{sent['id']}")["file"].items() >= remembered.items()
+    assert program.upload(b"name, first, last\tage\nx\t1\n", name="people.tsv").status_code == 202
 
 
 # What pages let a curator do

@@ -3,10 +3,12 @@
 import gzip
 import re
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from benchmarks.site import bombs
 from releases import services
 from releases.engine.tables.facts import UnreadableTable
 from releases.models import Upload, UploadState
@@ -71,11 +73,122 @@ def written(folder, content):
     return folder / "sent"
 
 
-def test_a_library_that_crashes_says_so(monkeypatch, ended):  # noqa: F811
-    """A process that is killed does not; see `test_runner`."""
-    probe(monkeypatch, "import os\nos.abort()")
+#: Quick to make, of the benchmark's; and what each is refused for.
+OF_THE_BENCHMARK = {
+    "xlsx: one long text in many cells": "takes more memory",
+    "xlsx: a value in the first cell and one in the last": "takes more memory",
+    "ods: one row repeated": "takes more memory",
+    "ods: cells and rows repeated": "takes more memory",
+    "ods: a long text repeated": "takes more memory",
+    "ods: very many empty rows between two": "takes more memory",
+    "ods: a text of very many spaces": "takes more memory",
+    "sav: says a billion rows": "The SPSS file unfolds to more than 200 times its size",
+}
+
+
+@pytest.mark.parametrize("name", [*OF_THE_BENCHMARK, "xlsm", "zsav"])
+def test_a_bomb_is_refused_by_the_limits_that_a_site_has_where_nobody_set_any(tmp_path, name):
+    made = {
+        "xlsm": lambda: with_macros(bombs.BOMBS["xlsx: one long text in many cells"]()),
+        "zsav": lambda: formats.statistical("zsav", [(1.0, 2.0, "x")] * 2_000_000),
+    }
+    source = written(tmp_path, (made | bombs.BOMBS)[name]())
+    refused = {"zsav": "takes more memory"} | OF_THE_BENCHMARK
+    with pytest.raises(UnreadableTable) as error:
+        reading.upload(source, tmp_path / "stored.parquet", table=upload_limits())
+    assert refused.get(name, "takes more memory") in str(error.value)
+
+
+def with_macros(content):
+    """A workbook as one that holds macros is named and written."""
+    with zipfile.ZipFile(formats.io.BytesIO(content)) as archive:
+        members = {each: archive.read(each) for each in archive.namelist()}
+    kind = "application/vnd.ms-excel.sheet.macroEnabled.main+xml"
+    types = '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
+    types += f'<Override PartName="/xl/workbook.xml" ContentType="{kind}"/></Types>'
+    return formats.zipped(members | {"[Content_Types].xml": types, "xl/vbaProject.bin": b"\xd0\xcf\x11\xe0" * 500})
+
+
+def test_honest_files_that_unfold_to_much_are_taken_by_these_limits(tmp_path):
+    rows = [(float(place), place / 7, "Ulm" if place % 3 else None) for place in range(30_000)]
+    for content in (formats.statistical("zsav", rows), with_macros(formats.xlsx({"Data": [formats.NAMES, *rows]}))):
+        found = reading.upload(written(tmp_path, content), tmp_path / "stored.parquet", table=upload_limits())
+        assert (found.columns, found.rows) == (formats.NAMES, 30_000)
+
+
+def test_how_much_a_workbook_may_come_to_is_that_of_a_sheet_as_programs_write_it(tmp_path):
+    """They end a sheet with all the rows and columns that it could have, repeated and empty."""
+    plain = bombs._repeated(text="town") + bombs._repeated(rows=7, text="Ulm")
+    rest = '<table:table-cell table:number-columns-repeated="16384"/>'
+    rest = f'<table:table-row table:number-rows-repeated="1048568">{rest}</table:table-row>'
+    source = written(tmp_path, bombs._ods(plain + rest))
+    found = reading.upload(source, tmp_path / "stored.parquet", table=upload_limits())
+    assert (found.columns, found.rows) == (("town",), 7)
+
+
+@pytest.mark.parametrize(
+    ("said", "rows"), [(2**31 - 1, 3), (-1, 3), (3, 3), (2, 2), (4, None), (10**6, None), (10**9, None)]
+)
+def test_an_spss_file_has_the_rows_that_it_says_or_does_not_say_how_many(tmp_path, said, rows):
+    """The format's two ways not to say it are minus one and the largest number."""
+    source = written(tmp_path, bombs.says_many_rows(said))
+    if rows is None:
+        with pytest.raises(UnreadableTable, match="SPSS file"):
+            reading.upload(source, tmp_path / "stored.parquet", table=upload_limits())
+    else:
+        assert reading.upload(source, tmp_path / "stored.parquet", table=upload_limits()).rows == rows
+
+
+#: How a library ends its process: by a signal, by an exit, where an answer finds no memory.
+ENDS = {
+    "abort": "os.abort()",
+    "exit": "os._exit(0)",
+    "another exit": "os._exit(3)",
+    "fault without a word": "faulthandler.disable()\nos.kill(os.getpid(), signal.SIGSEGV)",
+    "illegal instruction": "os.kill(os.getpid(), signal.SIGILL)",
+    "no room for the answer": ("confinement.leave_room_for_an_answer = lambda: None\nreader._say = lambda *_: 1 / 0"),
+}
+
+
+@pytest.mark.parametrize("how", list(ENDS))
+def test_a_library_that_ends_its_process_is_one_refusal_however_it_does(monkeypatch, ended, how):  # noqa: F811
+    """A process that is killed is none; see `test_runner`."""
+    probe(monkeypatch, f"import faulthandler, os, signal\n{ENDS[how]}")
     with pytest.raises(runner.Crashed):
         asked()
+    refused = "The file cannot be read: it is damaged, or takes more memory"
+    with pytest.raises(UnreadableTable, match=refused), reading._crash_is_a_refusal():
+        asked()
+
+
+@pytest.mark.parametrize("signal", ["SIGKILL", "SIGTERM", "SIGHUP"])
+def test_what_others_end_is_no_fault_of_the_file(monkeypatch, ended, signal):  # noqa: F811
+    probe(monkeypatch, f"import os, signal\nos.kill(os.getpid(), signal.{signal})")
+    with pytest.raises(runner.Ended) as error, reading._crash_is_a_refusal():
+        asked()
+    assert type(error.value) is runner.Ended
+
+
+def test_a_job_that_had_no_memory_left_has_some_for_saying_so(monkeypatch, ended):  # noqa: F811
+    filled = "global held\nheld = []\nsize = 2**24\nwhile size > 16:\n"
+    filled += "    try: held.append(bytearray(size))\n    except MemoryError: size //= 2\nraise MemoryError"
+    probe(monkeypatch, filled)
+    with pytest.raises(runner.OverLimit, match="more memory"):
+        asked(memory=2**30)
+
+
+def test_of_jobs_at_once_each_hears_of_its_own_end(monkeypatch, ended):  # noqa: F811
+    probe(monkeypatch, "import os, time\nif os.getpid() % 2: os.abort()\nreturn 7")
+
+    def outcome(_):
+        try:
+            return asked()
+        except runner.Crashed:
+            return "crashed"
+
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(outcome, range(24)))
+    assert set(found) == {7, "crashed"}
 
 
 @pytest.mark.parametrize(

@@ -51,9 +51,16 @@ class RowOfNames:
     bytes_above: int
 
 
-def row_of_names(source: Path, facts: FileFacts) -> RowOfNames:
-    """The names of the columns, and the facts with the separator: as declared, or that which cuts the row of the
-    names into most. Rows above it are read by the same signs."""
+def row_of_names(source: Path, facts: FileFacts, *, named: str = "") -> RowOfNames:
+    """The names of the columns, and the facts with the separator: as declared, or as the file's name says if that cuts
+    the row of the names, or that which cuts it into most. Rows above it are read by the same signs.
+
+    Args:
+        named: how the file is called, or the member of an archive.
+    """
+    by_name = "\t" if Path(named.lower().removesuffix(".gz")).suffix in (".tsv", ".tab") else ""
+    if by_name and not facts.has_header:
+        facts = replace(facts, separator=facts.separator or by_name)
     if not (facts.has_header or facts.separator or facts.habits):
         raise UnreadableTable(
             "must be chosen where no line names the columns: it is never looked for in rows",
@@ -87,6 +94,7 @@ def row_of_names(source: Path, facts: FileFacts) -> RowOfNames:
         except csv.Error:
             continue
     best = max(read, key=lambda each: (len(read[each]), -candidates.index(each)), default=None)
+    best = by_name if len(read.get(by_name, ())) > 1 else best
     if best is None or (len(read) < len(candidates) and len(read[best]) == 1):
         if facts.header_row > 1:
             raise UnreadableTable(

@@ -7,33 +7,39 @@ proposed of the file's own metadata; nothing of it is found in rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from itertools import islice
+from functools import partial
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
 from releases.engine.tables.facts import FileFacts, UnreadableTable
 from releases.engine.tables.files.header import checked_names, has_values, named_columns, numbered_names
 from releases.engine.tables.files.kinds import ARROW, SAS, SPSS, STATA, WORKBOOK, XPORT, one_of, repacked
+from releases.engine.tables.files.limits import UNREADABLE, memory_as_unfolded, refuse_unfolding
 
-_ROWS_AT_A_TIME = 1 << 16
-#: Of a file of a statistical program, which is read from its start for each part.
-_ROWS_OF_A_PART = 1 << 19
+#: That are text at a time.
+_VALUES_AT_A_TIME = 1 << 18
+#: A file of a statistical program is read from its start for each part, so the parts of a large file are large: their
+#: values at least and at most.
+_PARTS = (1 << 21, 1 << 24)
+_MOST_KEPT = 1 << 12
 #: From here on a double that is whole is written with an exponent, as databases do.
 _ALL_WHOLE = float(1 << 53)
 _LONGEST_LABEL, _MOST_LABELS = 200, 1000
 
 
 def to_parquet(
-    kind: str, source: Path, target: Path, facts: FileFacts, *, most: int
+    kind: str, source: Path, target: Path, facts: FileFacts, *, most: int, sent: Path
 ) -> tuple[FileFacts, list[dict[str, Any]]]:
     """Write a file as Parquet.
 
     Args:
         most: bytes that a workbook may unfold to.
+        sent: the file that was sent, where this one was taken out of an archive: its size bounds what reading may take.
 
     Returns:
         the facts with what was proposed, and what the file says of its columns.
@@ -41,13 +47,13 @@ def to_parquet(
     Raises:
         UnreadableTable: it is damaged, or has no such sheet.
     """
-    with _readable(kind):
+    with _readable(kind, sent):
         if kind == WORKBOOK:
             return _write_sheet(source, target, facts, most), []
         if kind == ARROW:
-            _write_arrow(source, target)
+            _write_arrow(source, target, sent)
             return facts, []
-        return facts, _write_statistical(kind, source, target, facts)
+        return facts, _write_statistical(kind, source, target, facts, sent)
 
 
 def check_sheet(source: Path, facts: FileFacts, folder: Path, *, most: int) -> FileFacts:
@@ -56,18 +62,19 @@ def check_sheet(source: Path, facts: FileFacts, folder: Path, *, most: int) -> F
     Raises:
         UnreadableTable: it is damaged, or has no such sheet.
     """
-    with _readable(WORKBOOK):
+    with _readable(WORKBOOK, source):
         return _opened(source, folder / "workbook", facts, most)[1]
 
 
 @contextmanager
-def _readable(kind: str) -> Iterator[None]:
+def _readable(kind: str, sent: Path) -> Iterator[None]:
     try:
-        yield
-    except (UnreadableTable, MemoryError, KeyboardInterrupt):
+        with memory_as_unfolded(sent):
+            yield
+    except (UnreadableTable, KeyboardInterrupt):
         raise
     except BaseException:  # noqa: BLE001  whatever a library raises, panics of Rust too; its text can hold rows
-        raise UnreadableTable(f"The {kind} is damaged: it cannot be read.") from None
+        raise UnreadableTable(f"The {kind} {UNREADABLE}") from None
 
 
 def text_of(value: Any) -> str | None:
@@ -110,14 +117,14 @@ def _opened(source: Path, plain: Path, facts: FileFacts, most: int) -> tuple[Any
 
 def _write_sheet(source: Path, target: Path, facts: FileFacts, most: int) -> FileFacts:
     sheet, facts = _opened(source, target.with_suffix(".plain"), facts, most)
-    cells = sheet.to_python(skip_empty_area=False)
-    rows: Iterator[list[str | None]] = ([_signed(cell, facts) for cell in row] for row in cells)
+    # Empty columns in front are none of what the library gives.
+    in_front: list[str | None] = [None] * (sheet.start[1] if sheet.start else 0)
+    rows = (in_front + [_signed(cell, facts) for cell in row] for row in sheet.iter_rows())
     if facts.has_header:
-        rows = islice(rows, facts.header_row - 1, None)
-        first = next(rows, [])
+        first = next(islice(rows, facts.header_row - 1, None), [])
         names, places = named_columns(first, facts, of="sheet")
     else:
-        names = numbered_names(max((len(row) for row in cells), default=0))
+        names = numbered_names(sheet.end[1] + 1 if sheet.end else 0)
         places = list(range(len(names)))
     kept = (row for row in rows if any(cell is not None for cell in row))
     _write_texts(target, names, _in_columns(kept, places, facts))
@@ -128,7 +135,7 @@ def _in_columns(
     rows: Iterable[list[str | None]], places: Sequence[int], facts: FileFacts
 ) -> Iterator[list[list[str | None]]]:
     rows, named = iter(rows), frozenset(places)
-    while part := list(islice(rows, _ROWS_AT_A_TIME)):
+    while part := list(islice(rows, _rows_of(_VALUES_AT_A_TIME, len(places)))):
         for row in part:
             for place, cell in enumerate(row):
                 if cell is not None and place not in named:
@@ -136,10 +143,14 @@ def _in_columns(
         yield [[row[place] if place < len(row) else None for row in part] for place in places]
 
 
+def _rows_of(values: int, columns: int) -> int:
+    return max(1, values // max(1, columns))
+
+
 # Files of statistical programs
 
 
-def _write_statistical(kind: str, source: Path, target: Path, facts: FileFacts) -> list[dict[str, Any]]:
+def _write_statistical(kind: str, source: Path, target: Path, facts: FileFacts, sent: Path) -> list[dict[str, Any]]:
     import pyreadstat
 
     reader: Any = {
@@ -152,36 +163,53 @@ def _write_statistical(kind: str, source: Path, target: Path, facts: FileFacts) 
     options: dict[str, Any] = {"output_format": "dict", **({"user_missing": True} if kind == SPSS else {})}
     _, about = reader(str(source), metadataonly=True, **options)
     names = checked_names(about.column_names, facts)
+    # None where the file does not say; a number takes eight bytes.
+    refuse_unfolding(sent, (about.number_rows or 0) * len(names) * 8, kind=kind)
     short = {name for name, kind_of in about.readstat_variable_types.items() if kind_of == "float"}
-    if kind == XPORT:
-        # It does not say how many rows it has, so it is one part.
-        parts = iter([reader(str(source), **options)])
-    else:
-        parts = pyreadstat.read_file_in_chunks(reader, str(source), chunksize=_ROWS_OF_A_PART, **options)
-    columns = (
-        [_texts(values, facts, is_short=name in short) for name, values in data.items()] for data in _until_short(parts)
-    )
-    _write_texts(target, names, columns)
+    values = min(max(_PARTS[0], sent.stat().st_size >> 4), _PARTS[1])
+    parts = _parts(partial(reader, str(source), **options), _rows_of(values, len(names)))
+    _write_texts(target, names, _in_texts(parts, facts, short))
     return [_said(name, raw, about, facts) for name, raw in zip(names, about.column_names, strict=True)]
 
 
-def _until_short(parts: Iterable[tuple[dict[str, Any], Any]]) -> Iterator[dict[str, Any]]:
-    """Up to the end of the rows, however many a damaged file says it has."""
-    for data, _ in parts:
-        if not data:
+def _parts(read: Any, rows: int) -> Iterator[dict[str, list[Any]]]:
+    """Up to the end of the rows, however many the file says it has."""
+    for start in count(0, rows):
+        data, _ = read(row_offset=start, row_limit=rows)
+        length = len(next(iter(data.values()), ()))
+        if length:
+            yield data
+        if length < rows:
             return
-        yield data
-        if len(next(iter(data.values()))) < _ROWS_OF_A_PART:
-            return
 
 
-def _texts(values: Sequence[Any], facts: FileFacts, *, is_short: bool) -> list[str | None]:
-    if not is_short:
-        return [_signed(value, facts) for value in values]
-    import numpy as np
+def _in_texts(
+    parts: Iterable[dict[str, list[Any]]], facts: FileFacts, short: Container[str]
+) -> Iterator[list[list[str | None]]]:
+    texts: dict[str, _Texts] = {}
+    for data in parts:
+        texts = texts or {name: _Texts(facts, is_short=name in short) for name in data}
+        length, rows = len(next(iter(data.values()))), _rows_of(_VALUES_AT_A_TIME, len(data))
+        for start in range(0, length, rows):
+            yield [[texts[name][each] for each in values[start : start + rows]] for name, values in data.items()]
 
-    # What was written with seven digits is not to come out with seventeen.
-    return [_signed(float(str(np.float32(each))) if isinstance(each, float) else each, facts) for each in values]
+
+class _Texts(dict[Any, str | None]):
+    """The texts of a column's values. Few values are most of a column, so they are kept."""
+
+    def __init__(self, facts: FileFacts, *, is_short: bool) -> None:
+        super().__init__()
+        self.facts, self.is_short = facts, is_short
+
+    def __missing__(self, value: Any) -> str | None:
+        import numpy as np
+
+        # What was written with seven digits is not to come out with seventeen.
+        said = float(str(np.float32(value))) if self.is_short and isinstance(value, float) else value
+        text = _signed(said, self.facts)
+        if len(self) < _MOST_KEPT:
+            self[value] = text
+        return text
 
 
 def _said(name: str, raw: str, about: Any, facts: FileFacts) -> dict[str, Any]:
@@ -215,7 +243,7 @@ def _is_within(value: Any, low: Any, high: Any) -> bool:
 # Arrow
 
 
-def _write_arrow(source: Path, target: Path) -> None:
+def _write_arrow(source: Path, target: Path, sent: Path) -> None:
     import pyarrow
     import pyarrow.feather
     import pyarrow.parquet
@@ -227,9 +255,12 @@ def _write_arrow(source: Path, target: Path) -> None:
             return
         file.seek(0)
         reader = pyarrow.ipc.open_file(file)
+        unfolded = 0
         with pyarrow.parquet.ParquetWriter(str(target), reader.schema) as written:
             for number in range(reader.num_record_batches):
                 batch = reader.get_batch(number)
+                unfolded += batch.nbytes
+                refuse_unfolding(sent, unfolded, kind=ARROW)
                 batch.validate(full=True)
                 written.write_batch(batch)
 

@@ -63,11 +63,17 @@ class FileStart:
 
 
 def check_start(
-    source: Path, *, facts: FileFacts | None = None, limits: TableLimits = USUAL, database: Limits | None = None
+    source: Path,
+    *,
+    name: str = "",
+    facts: FileFacts | None = None,
+    limits: TableLimits = USUAL,
+    database: Limits | None = None,
 ) -> FileStart:
     """Look at what tells the commonest mistakes at once: the first bytes, the header, a Parquet file's directory.
 
     Args:
+        name: of the file as it was sent, whose end can tell the separator.
         facts: as declared. What is not declared is proposed; what cannot be is asked for.
         database: of the database that reads a directory; None for its own.
 
@@ -80,7 +86,7 @@ def check_start(
         if kind == TEXT:
             facts = with_encoding(path, facts)
             plain = in_utf8(path, facts, folder, most=LONGEST_START)
-            facts = row_of_names(plain, facts).facts.with_habits()
+            facts = row_of_names(plain, facts, named=facts.member or name).facts.with_habits()
             check_bytes(plain, facts, most=LONGEST_START)
             ask_for_decimal(facts)
         elif kind == WORKBOOK and path == source:
@@ -125,7 +131,7 @@ def ingest(
         elif kind != PARQUET:
             target = folder / "written-again.parquet"
             facts = facts.with_habits() if kind == WORKBOOK else facts
-            facts, codebook = to_parquet(kind, path, target, facts, most=limits.unfolded)
+            facts, codebook = to_parquet(kind, path, target, facts, most=limits.unfolded, sent=source)
             path = target
         seconds = CSV_SECONDS if kind == TEXT else PARQUET_SECONDS
         report = FileProgress(progress, size=source.stat().st_size, seconds=seconds)

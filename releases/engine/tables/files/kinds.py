@@ -24,6 +24,8 @@ _GZIP, _ZIP = "gzip file", "zip archive"
 _CHUNK = 1 << 20
 #: A file may unfold to this many times its size, or of so many chunks if that is more.
 MAX_UNFOLDING = 200
+#: Of a workbook that is smaller than the file this would be of: its XML takes longer to read than other formats.
+_MOST_OF_A_SMALL_WORKBOOK = 64 * _CHUNK
 _MAX_MEMBERS, _MAX_NAMED = 10_000, 20
 
 
@@ -113,11 +115,17 @@ def repacked(source: Path, target: Path, *, most: int) -> None:
     Raises:
         UnreadableTable: it unfolds to too much.
     """
+    size = source.stat().st_size
     with _opened_zip(source) as archive, zipfile.ZipFile(target, "w") as plain:
+        if sum(each.file_size for each in archive.infolist()) > max(MAX_UNFOLDING * size, _MOST_OF_A_SMALL_WORKBOOK):
+            raise UnreadableTable(
+                f"The workbook unfolds to more than {MAX_UNFOLDING} times its size, or "
+                f"{_MOST_OF_A_SMALL_WORKBOOK // _CHUNK} MB if that is more."
+            )
         for member in archive.infolist():
             with archive.open(member) as unfolded, plain.open(member.filename, "w", force_zip64=True) as written:
                 left = most - plain.fp.tell() if plain.fp is not None else most
-                _copy_into(unfolded, written.write, read=lambda: source.stat().st_size, most=left)
+                _copy_into(unfolded, written.write, read=lambda: size, most=left)
 
 
 @contextmanager

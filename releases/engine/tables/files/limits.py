@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,10 +41,43 @@ def refuse_above(limits: TableLimits, *, rows: int = 0, unfolded: int = 0) -> No
         )
 
 
-def refuse_unfolding(source: Path, unfolded: int) -> None:
-    """A small file must not make more work than a large one."""
-    if unfolded > MAX_UNFOLDING * max(source.stat().st_size, _CHUNK):
+def most_unfolded(source: Path) -> int:
+    """Bytes that a file may unfold to: a small file must not make more work than a large one."""
+    return MAX_UNFOLDING * max(source.stat().st_size, _CHUNK)
+
+
+def refuse_unfolding(source: Path, unfolded: int, *, kind: str = "Parquet file") -> None:
+    if unfolded > most_unfolded(source):
         raise UnreadableTable(
-            f"The Parquet file unfolds to more than {MAX_UNFOLDING} times its size, or {MAX_UNFOLDING} MB if that is "
-            "more."
+            f"The {kind} unfolds to more than {MAX_UNFOLDING} times its size, or {MAX_UNFOLDING} MB if that is more."
         )
+
+
+#: Said of a file at which a library fails for whatever reason: where it lacks memory, not every library says so.
+UNREADABLE = (
+    f"cannot be read: it is damaged, or takes more memory than a file of its size may, {MAX_UNFOLDING} times its size "
+    f"or {MAX_UNFOLDING} MB if that is more. Write it again, or save it as CSV."
+)
+
+
+@contextmanager
+def memory_as_unfolded(source: Path) -> Iterator[None]:
+    """A library that reads a file gets as much memory as the file may unfold to. What fails for want of it may end the
+    process, so this is for one that reads one file and is followed by another that says how it ended.
+
+    The limit is on private writable memory of the whole process (RLIMIT_DATA), so what it has already comes on top.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    most = _data_in_use() + most_unfolded(source)
+    resource.setrlimit(resource.RLIMIT_DATA, (most if soft == resource.RLIM_INFINITY else min(soft, most), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _data_in_use() -> int:
+    found = re.search(r"^VmData:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    if found is None:
+        raise OSError("The kernel does not say how much memory this process has.")
+    return int(found[1]) << 10

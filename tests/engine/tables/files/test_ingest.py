@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import zipfile
+
 import duckdb
 import pytest
 
@@ -163,6 +166,56 @@ def test_what_the_start_of_a_file_shows_counts_its_rows_too(tmp_path):
     assert check_start(tmp_path / "sent", facts=FileFacts(header_row=3)).facts.separator == "|"
     with pytest.raises(UnreadableTable, match="header_row: 5 must be a row of the file"):
         check_start(tmp_path / "sent", facts=FileFacts(header_row=5))
+
+
+#: A header that commas cut into more parts than tabs do, and one without a tab.
+TABS, COMMAS = b"name, first, last\tage\tpay, gross, net\nx\t1\t2\n", b"a,b\n1,2\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "facts", "separator"),
+    [
+        ("people.tsv", TABS, {}, "\t"),
+        ("PEOPLE.TAB", TABS, {}, "\t"),
+        ("people.tsv.gz", TABS, {}, "\t"),
+        ("people.tsv", COMMAS, {}, ","),
+        ("people.tsv", COMMAS.replace(b",", b";"), {"decimal": "."}, ";"),
+        ("people.tsv", b"1\t2\n", {"has_header": False}, "\t"),
+        ("people.tsv", b"1;2\n", {"has_header": False, "separator": ";", "decimal": "."}, ";"),
+        ("people.tsv", TABS, {"locale": "de_DE"}, "\t"),
+    ],
+)
+def test_the_end_of_the_name_proposes_the_separator_where_it_cuts_the_row_of_names(
+    tmp_path, name, content, facts, separator
+):
+    for sent in (content, gzip.compress(content)):
+        (tmp_path / "sent").write_bytes(sent)
+        assert check_start(tmp_path / "sent", name=name, facts=FileFacts(**facts)).facts.separator == separator
+
+
+def test_what_is_declared_comes_first_and_other_names_propose_what_cuts_most(tmp_path):
+    """Commas do, and no name of a column holds a tab."""
+    (tmp_path / "sent").write_bytes(TABS)
+    for name, facts in (("people.csv", {}), ("", {}), ("people.tsv", {"separator": ","})):
+        with pytest.raises(UnreadableTable, match="column 3 holds characters that cannot be printed"):
+            check_start(tmp_path / "sent", name=name, facts=FileFacts(**facts))
+
+
+def test_a_name_that_tells_no_separator_is_none_for_a_file_without_a_row_of_names(tmp_path):
+    (tmp_path / "sent").write_bytes(b"1,2\n")
+    for name in ("people.csv", "people.txt", "people", "tsv"):
+        with pytest.raises(UnreadableTable, match="must be chosen where no line names the columns"):
+            check_start(tmp_path / "sent", name=name, facts=FileFacts(has_header=False))
+
+
+def test_in_an_archive_the_name_of_the_member_proposes_the_separator(tmp_path):
+    with zipfile.ZipFile(tmp_path / "sent", "w") as archive:
+        archive.writestr("people.csv", TABS)
+        archive.writestr("people.tsv", TABS)
+    found = check_start(tmp_path / "sent", name="all.zip", facts=FileFacts(member="people.tsv"))
+    assert found.facts.separator == "\t"
+    with pytest.raises(UnreadableTable, match="cannot be printed"):
+        check_start(tmp_path / "sent", name="all.tsv", facts=FileFacts(member="people.csv"))
 
 
 @pytest.mark.parametrize("empty", ["", '""'], ids=["nothing", "quoted"])
