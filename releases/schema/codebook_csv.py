@@ -341,8 +341,8 @@ def _doubts_of_workbook(attributes: Sequence[Attribute], facts: FileFacts) -> li
         )
     if texts := [name for name, written in dated if written != DATE_FORMATS[0]]:
         found.append(
-            f"{', '.join(texts)}: declared as dates that the workbook holds as text. Where its cells hold dates, choose "
-            f"{in_example(DATE_FORMATS[0])}, or none of them counts as a date. {tells}"
+            f"{', '.join(texts)}: declared as dates that the workbook holds as text. Where its cells hold dates, "
+            f"choose {in_example(DATE_FORMATS[0])}, or none of them counts as a date. {tells}"
         )
     return found
 
