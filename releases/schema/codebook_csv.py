@@ -326,25 +326,19 @@ def doubts_of_file(attributes: Sequence[Attribute], facts: FileFacts) -> list[st
 
 
 def _doubts_of_workbook(attributes: Sequence[Attribute], facts: FileFacts) -> list[str]:
-    """A workbook shows dates alike whether its cells hold dates or text, and they are read in two forms."""
+    """A workbook shows dates alike whether its cells hold dates or text, and they are read in two forms. The same words
+    whichever is declared, so that who then chooses the other is not asked again."""
     habits = facts.habits
     usual = habits.date_format if habits is not None else ""
-    if not facts.sheet or usual == DATE_FORMATS[0]:
+    dated = [each.name for each in attributes if each.dates is not None and each.formula is None]
+    if not (facts.sheet and dated) or usual == DATE_FORMATS[0]:
         return []
-    dated = [(each.name, each.dates.written) for each in attributes if each.dates is not None and each.formula is None]
-    found, tells = [], "A spreadsheet shows dates at the right of their cells, and text at the left."
-    if held := [name for name, written in dated if written == DATE_FORMATS[0]]:
-        such = f", such as {in_example(usual)}" if usual else ""
-        found.append(
-            f"{', '.join(held)}: declared as dates that the workbook holds as dates. Where its cells hold text{such}, "
-            f"choose how that is written, or none of them counts as a date. {tells}"
-        )
-    if texts := [name for name, written in dated if written != DATE_FORMATS[0]]:
-        found.append(
-            f"{', '.join(texts)}: declared as dates that the workbook holds as text. Where its cells hold dates, "
-            f"choose {in_example(DATE_FORMATS[0])}, or none of them counts as a date. {tells}"
-        )
-    return found
+    such = f", such as {in_example(usual)}" if usual else ""
+    return [
+        f"{', '.join(dated)}: where cells of the workbook hold dates, these are read as {in_example(DATE_FORMATS[0])}, "
+        f"and where they hold text, as it is written{such}. Under the other form none counts as a date. A spreadsheet "
+        "shows dates at the right of their cells, and text at the left."
+    ]
 
 
 def in_example(written: str) -> str:
