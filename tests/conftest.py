@@ -55,6 +55,7 @@ SLOWEST = (
     "tests/flows",
     "tests/privacy",
     "tests/web/shared/test_access.py",
+    "tests/web/results/test_hardly_any_rows.py",
     "tests/web/account/test_principals.py",
     "tests/web/databases",
 )

@@ -11,6 +11,7 @@ from releases.models import BudgetRequest, Dataset, LedgerEntry, Release, Releas
 from releases.permissions import workload_of_release
 from releases.planning import comparison
 from releases.publication.archive import download_names
+from releases.publication.receipt import counted_in_words
 from releases.views.results.citation import address_of
 
 
@@ -32,6 +33,7 @@ def answer_of_release(request: HttpRequest, release: Release, *, is_own: bool = 
         "is_session": release.kind.is_interactive,
         "is_public": release.is_public,
         "review": answer_of_request(review) if review is not None else None,
+        "rows_counted": counted_in_words(release.result["receipt"]) if release.result else "",
         "files": download_names(release.result) if release.result else [],
         "saved": {"id": str(saved.workload_id), "version": saved.number} if saved is not None else None,
         "certifies": str(release.certifies_id) if release.certifies_id else None,

@@ -29,6 +29,7 @@ from releases.schema.bin_edges import bins_from_text, bins_in_text, dates_from_t
 from releases.schema.codebook_csv import (
     categories_from_text,
     decimals_kept,
+    in_example,
     reading,
 )
 from releases.schema.descriptions import (
@@ -84,12 +85,6 @@ class ColumnsButtonForm(LenientForm):
     @property
     def is_described(self) -> bool:
         return DESCRIPTION in self.data
-
-
-def in_example(written: str) -> str:
-    """A form of dates by the last day of a year."""
-    example = written.replace("YYYY", "2026").replace("MM", "12").replace("DD", "31")
-    return f"{example} ({written})"
 
 
 #: Of a column's form, by the field of the schema format; others are about what is declared.

@@ -13,6 +13,7 @@ from releases.engine.domain.universe import Universe
 from releases.engine.workload.parsing import read_answered
 from releases.models import CHECK, Budget, Dataset, Release, ReleaseState
 from releases.publication import files
+from releases.publication.readme import BY_CHECK
 
 #: So many checks may be charged to one budget: they find a mistake in the declaration, and are no way to ask.
 MOST_CHECKS = 2
@@ -121,6 +122,11 @@ def left_out_in_words(checked: Sequence[CheckedColumn], universe: Universe) -> l
     if others := checked[len(shown) :]:
         each_of = "Each other column" if shown else "Each column"
         sentences.append(f"{each_of} leaves out at most {ceil(100 * max(each.left_out[1] for each in others))}%.")
+    # Rows that one column leaves out may be among those of another, or be others.
+    most = sum(each.left_out[1] for each in checked)
+    if len(checked) > 1 and most < 1 and not universe.own_rows:
+        least = max(each.left_out[0] for each in checked)
+        sentences.append(f"Together they leave out {_between(least, most)} of the rows.")
     names = {each.declared.name for each in checked}
     own = [each.name for each in universe.attributes if each.per_person is None]
     if changed := [name for name in own if name not in names]:
@@ -150,7 +156,7 @@ def check_in_readme(release: Release, address_of: Callable[[Release], str]) -> l
     found = left_out_in_words(worst_first(check, universe), universe) if check.is_public else []
     if not found:
         return [f"A check of the columns, made before, says more to those who may read it: {address_of(check)}"]
-    return [" ".join([f"By the check of the columns ({address_of(check)}):", *found])]
+    return [" ".join([f"{BY_CHECK} ({address_of(check)}):", *found])]
 
 
 def _between(least: float, most: float) -> str:

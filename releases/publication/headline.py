@@ -10,6 +10,7 @@ from typing import Any
 from releases.engine.bounds.accuracy import Proof
 from releases.engine.domain.counted import Counted
 from releases.engine.domain.dates import Dates
+from releases.engine.mechanisms.propose_test_release import NO_ANSWER
 from releases.engine.workload.questions import Inquiry, Question, dates_of, valued_columns
 from releases.publication.readme import confidence_of
 from releases.questions.base import kind_of, statistic_kind
@@ -49,6 +50,8 @@ def headline(
     dates, counted = dates_of(question), universe.counted_by(family.attributes)
     released = [_released(", ".join(label), row, dates, counted) for label, row in zip(labels, rows, strict=True)]
     if not all(each.is_chosen or math.isfinite(each.upper - each.lower) for each in released):
+        return ""
+    if any(each.chosen == NO_ANSWER for each in released):
         return ""
     sentence = kind.headline(question, chosen, released, unit=unit_of(question, notes))
     if not sentence:

@@ -44,6 +44,8 @@ FILES = {
     "README": "This text: accuracy, cost, protection, and how to cite it",
     "release": "All of these, and how to cite them",
 }
+#: How a quotation of a check begins.
+BY_CHECK = "By the check of the columns"
 #: Digits of a version: of two releases' receipts, none will ever share so many by accident.
 _VERSION_LENGTH = 16
 #: Of a title and of an identifier in the name of a file.
@@ -116,6 +118,8 @@ def readme_text(
         check: what a check of the columns says of the rows that are left out, in sentences.
     """
     bound, beside, counted = receipt["bound"], synthetic_beside(receipt), counted_by(receipt)
+    check = [*check]
+    is_checked = any(each.startswith(BY_CHECK) for each in check)
     of_answers = "It speaks of the answers, not of the synthetic rows. " if receipt["synthetic_rows"] else ""
     parts = {
         **({"The table": [table]} if table else {}),
@@ -126,7 +130,7 @@ def readme_text(
             " are.",
             f"Its page names every certificate of its measured quality, also those made later: {address}",
         ],
-        counted.many.capitalize(): [counted_in_words(receipt), *check],
+        counted.many.capitalize(): [counted_in_words(receipt, is_checked=is_checked), *check],
         **({"Synthetic rows": said} if (said := [*filter(None, (limit_in_words(receipt), beside))]) else {}),
         **({"Intervals from replicates": [*intervals]} if (intervals := replicates_in_words(receipt)) else {}),
         **({"What an attack finds out": said} if (said := [*attack]) else {}),

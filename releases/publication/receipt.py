@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -262,32 +263,39 @@ def _counted_by_which(universe: Universe) -> str:
     return f" Counts by {named} are of persons, the others of rows."
 
 
-def counted_in_words(receipt: Mapping[str, Any]) -> str:
-    """How many rows or persons counted, and whether others did not, as far as the release itself says it."""
-    # A release that describes no table, and has no count of its own, has released no number of rows.
-    schema = Schema.from_json(receipt["schema"])
-    is_counted = "noisy number of rows" in receipt["notes"] or schema.universe.is_of_states
-    is_known = is_counted or receipt["synthetic_rows"]
-    counted = schema.counted
-    about = f"About {_about(max(receipt['total']['estimate'], 0.0))} {counted.many} counted"
+def noisy_rows(receipt: Mapping[str, Any]) -> float | None:
+    """The noisy number of rows, or persons, that a release says were counted; None where it has released none."""
+    notes, total = receipt["notes"], float(receipt["total"]["estimate"])
+    if "noisy number of rows" in notes or receipt["synthetic_rows"]:
+        return total
+    if cells := notes.get("noisy counts"):
+        # Of the cells of a column, in each group where there are groups.
+        return math.fsum(math.fsum(each) if isinstance(each, list) else each for each in cells)
+    if pairs := notes.get("associations"):
+        return math.fsum(math.fsum(row) for row in pairs[0]["counts"])
+    return total if Schema.from_json(receipt["schema"]).universe.is_of_states else None
+
+
+def counted_in_words(receipt: Mapping[str, Any], *, is_checked: bool = False) -> str:
+    """How many rows or persons counted, and whether others did not, as far as the release itself says it.
+
+    Args:
+        is_checked: a check of the columns that says how many were left out is quoted beside it.
+    """
+    schema, rows = Schema.from_json(receipt["schema"]), noisy_rows(receipt)
+    counted, is_known = schema.counted, rows is not None
+    about = f"About {counted.text(round(max(rows or 0.0, 0.0)))} counted"
+    left_out = "" if is_checked else " How many were left out is not known."
     if schema.universe.own_rows:
         least, most = receipt["notes"].get(ROWS_OF_TABLES, (0.0, 0.0))
         number = f"{least:,.0f}" if least == most else f"{least:,.0f} to {most:,.0f}"
-        about = f" About {number} {counted.many} counted in a table." if ROWS_OF_TABLES in receipt["notes"] else ""
-        return (
-            f"Each table counts the {counted.many} that its own columns keep, so totals may differ.{about} How many "
-            "were left out is not known."
-        )
+        about = f" About {counted.text(number)} counted in a table." if ROWS_OF_TABLES in receipt["notes"] else ""
+        return f"Each table counts the {counted.many} that its own columns keep, so totals may differ.{about}{left_out}"
     if not schema.rows_may_vanish:
         return f"{about}; no rule leaves one out." if is_known else f"No rule leaves a {counted.one} out."
     if is_known:
-        return f"{about}. How many were left out is not known."
-    return f"How many {counted.many} counted, and how many were left out, is not known."
-
-
-def _about(number: float) -> str:
-    """With three digits: the rest is noise, or beyond what "about" says."""
-    return f"{float(f'{number:.3g}'):,.0f}"
+        return f"{about}.{left_out}"
+    return f"How many {counted.many} counted{'' if is_checked else ', and how many were left out,'} is not known."
 
 
 def rules_that_drop(receipt: Mapping[str, Any]) -> list[str]:

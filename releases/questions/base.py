@@ -164,6 +164,17 @@ class QuestionKind(ABC):
         over them, are drawn further down than to a unit."""
         return 1e-3
 
+    def of_no_rows(self, column: Attribute | None) -> tuple[float, float] | None:
+        """What each interval holds where no row was counted, as numbers in the column's unit: of dates days or seconds
+        from 1970. None where intervals do not say whether rows were counted.
+
+        Args:
+            column: whose values the answers are of; None where they are of no values.
+        """
+        if self.is_within_range and column is not None:
+            return declared_ends(column)
+        return (0.0, 0.0) if self.is_total or self.has_shares or self.counts_rows else None
+
     def in_words(self, question: Question) -> str:
         """What is asked, in one line."""
         return ", ".join(part.title(question.universe) for part in question.families)
@@ -315,6 +326,12 @@ def calling(text: str, universe: Universe) -> str:
 
 
 # What several kinds share
+
+
+def declared_ends(column: Attribute) -> tuple[float, float]:
+    """The lowest and the highest value that are declared, in the column's unit: of dates days or seconds from 1970."""
+    places = 10 ** (0 if column.dates is not None else column.decimals)
+    return column.lowest / places, column.highest / places
 
 
 def whole(text: str) -> int | str:

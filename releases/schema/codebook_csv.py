@@ -304,9 +304,10 @@ def _whole(text: str) -> int:
 
 
 def doubts_of_file(attributes: Sequence[Attribute], facts: FileFacts) -> list[str]:
-    """Where numbers or dates are declared to be written otherwise than in the country that the file comes from."""
+    """Where numbers or dates are declared to be written otherwise than in the country that the file comes from, or may
+    be text in a workbook."""
     if (habits := facts.habits) is None:
-        return []
+        return _doubts_of_workbook(attributes, facts)
     found, signs = [], [facts.decimal, habits.decimal]
     has_numbers = any(each.is_numeric and each.formula is None for each in attributes)
     if has_numbers and set(signs) == set(_SIGNS):
@@ -321,7 +322,28 @@ def doubts_of_file(attributes: Sequence[Attribute], facts: FileFacts) -> list[st
         for each in attributes
         if each.dates is not None and each.formula is None and {begins, each.dates.written[:2]} == {"DD", "MM"}
     ]
-    return found
+    return found + _doubts_of_workbook(attributes, facts)
+
+
+def _doubts_of_workbook(attributes: Sequence[Attribute], facts: FileFacts) -> list[str]:
+    """A workbook shows dates alike whether its cells hold dates or text, and they are read in two forms. The same words
+    whichever is declared, so that who then chooses the other is not asked again."""
+    habits = facts.habits
+    usual = habits.date_format if habits is not None else ""
+    dated = [each.name for each in attributes if each.dates is not None and each.formula is None]
+    if not (facts.sheet and dated) or usual == DATE_FORMATS[0]:
+        return []
+    such = f", such as {in_example(usual)}" if usual else ""
+    return [
+        f"{', '.join(dated)}: where cells of the workbook hold dates, these are read as {in_example(DATE_FORMATS[0])}, "
+        f"and where they hold text, as it is written{such}. Under the other form none counts as a date. A spreadsheet "
+        "shows dates at the right of their cells, and text at the left."
+    ]
+
+
+def in_example(written: str) -> str:
+    """A form of dates by the last day of a year."""
+    return f"{written.replace('YYYY', '2026').replace('MM', '12').replace('DD', '31')} ({written})"
 
 
 def doubts(universe: Universe) -> list[str]:

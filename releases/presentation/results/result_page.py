@@ -20,8 +20,8 @@ from releases.planning.usefulness import says_little_of_released
 from releases.presentation.releases.column_check import NO_CHECK, ColumnCheck, column_check, own_findings
 from releases.presentation.results.answers import AnswersTable, Wish, answers_table, binned_columns
 from releases.presentation.results.disclosure import AttackOffer, attack_offer
+from releases.presentation.results.no_rows import says_no_rows
 from releases.presentation.results.statistics import ShownStatistic, shown_statistic
-from releases.presentation.results.stored_answers import is_any_above_zero
 from releases.publication import files
 from releases.publication.archive import ARCHIVE, dictionary_of, download_names
 from releases.publication.associations import associations_of
@@ -111,11 +111,10 @@ class ResultPage:
         headline: what was found, in one sentence; its accuracy where no such sentence is made.
         bound: the accuracy of counts in one sentence, where the headline is another.
         counted: how many rows or persons counted, as far as it says it; `counts` which of them.
-        found: what a check found of the columns, itself or of this release for the people of its dataset;
-            `check_address` leads to the latter.
+        found: what a check found of the columns, itself or of this release; `check_address` leads to the latter.
         doubts_columns: whether the columns are to be looked at before the release is made public.
-        is_all_near_zero: whether it has counts, and none is certainly above 0; `may_leave_out` are the rules that can
-            have left rows out, if so.
+        no_rows: that what it says could also come from a table, or a part of it, of which no row was counted; empty
+            where it could not. `may_leave_out` are the rules that can have left rows out, if so.
         says_little: why its answers are of little use; empty where they are of use.
         rules: how unexpected and missing values were handled.
         table: the answers to counting questions; None of a statistic.
@@ -141,7 +140,7 @@ class ResultPage:
     counts: str
     found: tuple[str, ...]
     check_address: str
-    is_all_near_zero: bool
+    no_rows: str
     doubts_columns: bool
     may_leave_out: tuple[str, ...]
     says_little: str
@@ -198,7 +197,7 @@ def result_page(
     table = answers_table(receipt, workload, universe, folder, notes=notes, wish=wish) if statistic is None else None
     ends = fuller_bins(universe.attributes)
     is_published = release.status is ReleaseState.PUBLISHED
-    is_all_near_zero = is_published and statistic is None and not is_any_above_zero(folder)
+    no_rows = says_no_rows(workload, folder, receipt) if is_published else ""
     findings = _findings(release, schema, is_own=is_own) if is_published else NO_CHECK
     is_choice = statistic is not None and bool(statistic.answers and statistic.answers[0].chosen)
     found = _headline(result, workload, folder, part=int(table.number) if table else None) if is_published else ""
@@ -212,13 +211,13 @@ def result_page(
         headline=found or bound,
         bound=bound if found and statistic is None else "",
         quality=_quality(receipt, schema, bound=bound if found and statistic is not None else ""),
-        counted=counted_in_words(receipt),
+        counted=counted_in_words(receipt, is_checked=bool(findings.address_beside(release))),
         counts=schema.counted.many,
         found=findings.found,
         check_address=findings.address_beside(release),
-        is_all_near_zero=is_all_near_zero,
-        doubts_columns=is_all_near_zero or bool(findings.misread),
-        may_leave_out=tuple(rules_that_drop(receipt)) if is_all_near_zero else (),
+        no_rows=no_rows,
+        doubts_columns=bool(no_rows or findings.misread),
+        may_leave_out=tuple(rules_that_drop(receipt)) if no_rows else (),
         says_little=says_little_of_released(receipt),
         rules=tuple(each for each in rules_said(receipt) if each not in ends),
         mechanism=receipt["mechanism"]["title"],
@@ -253,10 +252,12 @@ def _headline(result: dict[str, Any], question: Question, folder: Path, *, part:
 
 
 def _findings(release: Release, schema: Schema, *, is_own: bool) -> ColumnCheck:
-    """A check is seen by the people of its dataset, unless it is looked at itself."""
+    """A check is seen by the people of its dataset, and by others where it is public or is looked at itself."""
     if release.kind is CHECK:
         return own_findings(release)
-    found = column_check(release, schema.universe) if is_own else NO_CHECK
+    found = column_check(release, schema.universe)
+    if not is_own and not (found.release is not None and found.release.is_public):
+        return NO_CHECK
     return found if schema.rows_may_vanish or found.misread else NO_CHECK
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.universe import Universe
 from releases.engine.workload.kinds.largest_error import LargestError
 from releases.questions.base import AnswerShape, StatisticKind, register
@@ -25,6 +26,10 @@ class LargestErrorKind(StatisticKind[LargestError]):
         return {
             self.name: {name: given[name] for name in ("workload", "released", "means", "columns") if given.get(name)}
         }
+
+    def of_no_rows(self, column: Attribute | None) -> tuple[float, float] | None:
+        """An error of 0 is nothing that only an empty table has."""
+        return None
 
     def shape(self, statistic: LargestError, *, chosen: bool, answers: int) -> AnswerShape:
         return AnswerShape.BOUND

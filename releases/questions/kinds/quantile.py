@@ -11,7 +11,6 @@ from releases.engine.domain.counted import Counted
 from releases.engine.domain.dates import Dates
 from releases.engine.domain.privacy import decimal_text
 from releases.engine.domain.universe import Universe
-from releases.engine.mechanisms.propose_test_release import NO_ANSWER
 from releases.engine.workload.kinds.quantile import Quantile
 from releases.engine.workload.questions import dates_of
 from releases.questions.base import (
@@ -82,8 +81,6 @@ class QuantileKind(StatisticKind[Quantile]):
         of = f"of the {answer.counted.many}"
         (name,), is_median = statistic.attributes, statistic.at == Fraction(1, 2)
         share = "Half" if is_median else f"{decimal_text(statistic.at * 100, places=6)}%"
-        if answer.chosen == NO_ANSWER:
-            return ""
         if dates is not None:
             return _of_dates(f"{share} {of}", name, answer, Measure(noun="", dates=dates), is_median)
         if answer.is_chosen:

@@ -12,7 +12,17 @@ from releases.engine.domain.privacy import decimal_text
 from releases.engine.domain.universe import Universe
 from releases.engine.workload.kinds.quantiles import Quantiles
 from releases.engine.workload.questions import dates_of
-from releases.questions.base import HALF_A_ROW, Columns, Field, Input, StatisticKind, Want, column_field, register
+from releases.questions.base import (
+    HALF_A_ROW,
+    Columns,
+    Field,
+    Input,
+    StatisticKind,
+    Want,
+    column_field,
+    declared_ends,
+    register,
+)
 from releases.questions.headline import Measure, ReleasedAnswer
 from releases.questions.kinds.quantile import QuantileKind, name_of
 
@@ -57,6 +67,9 @@ class QuantilesKind(StatisticKind[Quantiles]):
 
     def least_bound(self, columns: Sequence[Attribute], *, mechanism: str) -> float:
         return HALF_A_ROW
+
+    def of_no_rows(self, column: Attribute | None) -> tuple[float, float] | None:
+        return None if column is None else declared_ends(column)
 
     def main(self, statistic: Quantiles) -> int:
         """The share nearest to a half."""

@@ -29,3 +29,6 @@ class SecondMomentsKind(NumbersByGroup[SecondMoments]):
         article = "The" if statistic.weight is None else "The weighted"
         one, other = statistic.pairs()[part]
         return Measure(noun=f"{article} sum of {one} × {other}").of_groups(answers)
+
+    def of_no_rows(self, column: Attribute | None) -> tuple[float, float] | None:
+        return 0.0, 0.0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from releases.engine.domain.attribute import Attribute
 from releases.engine.domain.counted import Counted
 from releases.engine.workload.kinds.variance import Variance
-from releases.questions.base import NumbersByGroup, Want, register, units_of
+from releases.questions.base import NumbersByGroup, Want, declared_ends, register, units_of
 
 
 @register
@@ -29,3 +29,9 @@ class VarianceKind(NumbersByGroup[Variance]):
     def least_bound(self, columns: Sequence[Attribute], *, mechanism: str) -> float:
         """As of means, in the last places squared."""
         return 0.5 * 100.0 ** -max(each.decimals for each in columns) * 1e-3
+
+    def of_no_rows(self, column: Attribute | None) -> tuple[float, float] | None:
+        """Values of a range of length R have a variance of at most (R / 2)²."""
+        assert column is not None
+        low, high = declared_ends(column)
+        return 0.0, ((high - low) / 2) ** 2

@@ -205,6 +205,26 @@ def test_new_columns_propose_the_dates_of_the_country_and_declared_ones_keep_the
     assert chosen(page(table(GERMAN, decimal=",")), "form-0-date_format") == ""
 
 
+@pytest.mark.parametrize(("locale", "said"), [("de_DE", ", such as 31.12.2026 (DD.MM.YYYY)."), ("", "written. ")])
+def test_whether_the_cells_of_a_workbook_hold_dates_or_text_is_asked_once_before_they_are_declared(
+    table, page, locale, said
+):
+    """Both look alike in a spreadsheet, and under the wrong form no row has a date."""
+    workbook = formats.xlsx({"S": [["größe", "am"], [1.59, "31.12.2024"]]})
+    dataset = table(workbook, locale=locale)
+    day = {"name": "am", "kind": "date", "values": "2024-01-01 to 2024-12-31 by month"}
+    shown = page(dataset, {**day, "date_format": "YYYY-MM-DD"})
+    (doubt,) = shown.context["doubts"]
+    assert said in doubt
+    assert doubt in words(shown)
+    # Who then chooses the other form has been asked.
+    assert page(dataset, {**day, "date_format": "DD.MM.YYYY"}, doubts=[doubt]).status_code == 302
+    # Nothing is asked where both forms are one, of a file of text, and of other columns.
+    assert page(table(workbook, locale="sv_SE"), {**day, "date_format": "YYYY-MM-DD"}).status_code == 302
+    assert page(table(GERMAN, locale="de_DE"), {**day, "date_format": "DD.MM.YYYY"}).status_code == 302
+    assert page(dataset, size()).status_code == 302
+
+
 def test_a_decimal_sign_that_the_country_does_not_use_is_asked_about_before_columns_are_declared(
     table, page, as_, alice
 ):

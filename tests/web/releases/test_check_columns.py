@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from releases import services
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.attribute import MISSING, Attribute
+from releases.engine.domain.universe import Universe
 from releases.engine.errors import InvalidInput
 from releases.engine.tables.facts import FileFacts
 from releases.models import AuditAction, AuditEvent, Dataset, LedgerEntry, Release
@@ -25,7 +26,7 @@ from releases.presentation.releases.column_check import column_check
 from releases.presentation.results.answers import Wish
 from releases.presentation.results.result_page import result_page
 from releases.publication import files
-from releases.publication.column_checks import MOST_CHECKS, CheckedColumn, checked_columns
+from releases.publication.column_checks import MOST_CHECKS, CheckedColumn, checked_columns, left_out_in_words
 from tests.web.conftest import CSV, give
 from tests.web.pages import link, words
 from tests.web.steps import ask_for, execute, protect, submit
@@ -100,7 +101,9 @@ def test_a_release_of_a_misread_column_needs_a_reason_and_another_does_not(check
     assert AuditEvent.objects.filter(action=AuditAction.SUBMIT, detail__contains=reason).exists()
 
 
-def test_a_result_says_to_its_own_people_what_the_check_found_and_to_nobody_else(checked, make_draft, alice):
+def test_a_result_says_what_the_check_found_to_its_own_people_and_to_others_where_it_is_public(
+    checked, make_draft, alice
+):
     dataset, check = checked(MISREAD)
     draft = make_draft(dataset, AGE, SEX)
     submit(draft, alice, reason="As a test.")
@@ -111,6 +114,36 @@ def test_a_result_says_to_its_own_people_what_the_check_found_and_to_nobody_else
     assert own.check_address == link("release_detail", check)
     assert own.doubts_columns
     assert (others.found, others.check_address) == ((), "")
+    assert "How many were left out is not known." in others.counted
+    assert "not known" not in own.counted
+    services.releases.make_public(release=check, by=alice)
+    others = result_page(draft, wish=Wish(), is_own=False)
+    assert (others.found, others.counted) == (own.found, own.counted)
+
+
+@given(shares=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 10)), min_size=2, max_size=4))
+def test_columns_leave_out_together_at_least_the_worst_and_at_most_the_sum(shares):
+    """By two tables that both fit a check: the columns leave the same rows out, or each leaves out others."""
+    universe = Universe(
+        attributes=tuple(
+            Attribute.from_json({"name": f"c{place}", "type": "integer", "edges": [0, 9], "outside": "drop"})
+            for place in range(len(shares))
+        )
+    )
+    found = [
+        CheckedColumn(
+            declared=each, states={"as declared": (100 - low - more, 100 - low), "missing": (low, low + more)}
+        )
+        for each, (low, more) in zip(universe.attributes, shares, strict=True)
+    ]
+    sentences = [each for each in left_out_in_words(found, universe) if each.startswith("Together")]
+    same, apart = max(low for low, _ in shares), sum(low + more for low, more in shares)
+    if apart >= 100:
+        assert sentences == []
+        return
+    numbers = [int(each) for each in re.findall(r"[0-9]+", sentences[0])]
+    assert min(numbers) <= same
+    assert max(numbers) >= apart
 
 
 def test_the_readme_has_what_a_public_check_found_and_of_another_one_where_it_is(checked, make_draft, alice, as_):
@@ -128,10 +161,12 @@ def test_the_readme_has_what_a_public_check_found_and_of_another_one_where_it_is
     where = f"http://testserver{link('release_detail', check)}"
     assert f"A check of the columns, made before, says more to those who may read it: {where}" in readme()
     assert "age leaves out" not in readme()
+    assert "How many were left out is not known." in readme()
     services.releases.make_public(release=check, by=alice)
     assert re.search(
         f"By the check of the columns \\({where}\\): age leaves out [0-9]+% to 100% of the rows.", readme()
     )
+    assert "How many were left out is not known." not in readme()
     # What is bought later is of no release that was there before.
     Release.objects.filter(pk=check.pk).update(published_at=timezone.now())
     assert "check of the columns" not in readme()
