@@ -143,9 +143,14 @@ def _widths(plan: Plan) -> tuple[float, ...]:
 def _worst(plan: Plan, alone: Sequence[tuple[float, Population]]) -> float:
     """The largest ratio of a table's interval to that alone; infinite where it counts other rows then."""
     return max(
-        width / least if plan.schema.population_of(family.attributes) == population else inf
+        _ratio(width, least) if plan.schema.population_of(family.attributes) == population else inf
         for width, family, (least, population) in zip(_widths(plan), plan.workload.families, alone, strict=True)
     )
+
+
+def _ratio(width: float, least: float) -> float:
+    """Of two half widths. Within 0 rows is one number of rows, and within w of them are 2w + 1."""
+    return width / least if least else 2 * width + 1
 
 
 def _of_one_population(asked: Sequence[PartAsked], schema: Schema) -> list[list[PartAsked]]:

@@ -66,7 +66,7 @@ class Command(BaseCommand):
         services.execution.execute_release(release_id=certificate.pk)
         certificate.refresh_from_db()
         if certificate.status is not ReleaseState.PUBLISHED:
-            raise CommandError(f"The certificate is {certificate.state}: {certificate.meaning}")
+            raise CommandError(f"The certificate is {certificate.shown_state}: {certificate.meaning}")
         if options["out"] is not None:
             write_out(certificate, options["out"])
         assert certificate.result is not None

@@ -217,7 +217,7 @@ class Command(BaseCommand):
         services.execution.execute_release(release_id=release.pk)
         release.refresh_from_db()
         if release.status is not ReleaseState.PUBLISHED:
-            raise CommandError(f"The release is {release.state}: {release.meaning}")
+            raise CommandError(f"The release is {release.shown_state}: {release.meaning}")
         write_out(release, options["out"])
         assert release.result is not None
         receipt = release.result["receipt"]

@@ -127,12 +127,13 @@ def command(tmp_path, monkeypatch):
     monkeypatch.setattr("releases.management.commands.release.ensure_database", lambda: None)
     workload = {"version": 1, "queries": [{"marginal": ["sex"]}]}
 
-    def give(table, columns=COLUMNS, neighbours="add_remove"):
+    def give(table, columns=COLUMNS, neighbours="add_remove", **otherwise):
         schema = {"version": 1, "unit": {"kind": "row"}, "neighbours": neighbours, "columns": columns}
         given = {"mechanism": "laplace-queries", "epsilon": "40", "delta": "0", "budget": "100", "policy": "pure"}
         given |= {"schema": write_json(tmp_path / "s", schema), "workload": write_json(tmp_path / "w", workload)}
         out = tmp_path / uuid.uuid4().hex
-        call_command("release", table=table, out=out, stdout=io.StringIO(), stderr=io.StringIO(), **given)
+        given |= {"out": out, "stdout": io.StringIO(), "stderr": io.StringIO(), **otherwise}
+        call_command("release", table=table, **given)
         return counted_in(out)
 
     return give
