@@ -57,6 +57,7 @@ SLOWEST = (
     "tests/web/shared/test_access.py",
     "tests/web/results/test_hardly_any_rows.py",
     "tests/web/account/test_principals.py",
+    "tests/web/shared/test_paid_for_alone.py",
     "tests/web/databases",
 )
 #: These need one server that takes long to start, so one process runs them all.

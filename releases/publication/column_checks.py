@@ -17,6 +17,8 @@ from releases.publication.readme import BY_CHECK
 
 #: So many checks may be charged to one budget: they find a mistake in the declaration, and are no way to ask.
 MOST_CHECKS = 2
+#: Said of a table whose rows come and go.
+_OF_THEN = "The table is in a database, so that is of the rows that were there then."
 #: Columns of which a sentence is shown.
 _MOST_SHOWN = 5
 #: States in which nothing is charged for a check.
@@ -110,7 +112,7 @@ def misread_columns(release: Release, universe: Universe) -> str:
     return "" if check is None else misread_in_words(checked_columns(check, universe))
 
 
-def left_out_in_words(checked: Sequence[CheckedColumn], universe: Universe) -> list[str]:
+def left_out_in_words(check: Release, checked: Sequence[CheckedColumn], universe: Universe) -> list[str]:
     """Which share of the rows each column leaves out, the columns in the order given, in sentences."""
     shown = [each for each in checked if each.left_out[0] > 0][:_MOST_SHOWN]
     sentences = [f"{each.declared.name} leaves out {_between(*each.left_out)} of the rows." for each in shown]
@@ -131,7 +133,7 @@ def left_out_in_words(checked: Sequence[CheckedColumn], universe: Universe) -> l
     own = [each.name for each in universe.attributes if each.per_person is None]
     if changed := [name for name in own if name not in names]:
         sentences.append(f"Declared otherwise since, so not checked: {', '.join(changed)}.")
-    return sentences
+    return [*sentences, _OF_THEN] if sentences and check.dataset.is_in_database else sentences
 
 
 def worst_first(check: Release, universe: Universe) -> list[CheckedColumn]:
@@ -153,7 +155,7 @@ def check_in_readme(release: Release, address_of: Callable[[Release], str]) -> l
         return []
     assert release.result is not None
     universe = Schema.from_json(release.result["receipt"]["schema"]).universe
-    found = left_out_in_words(worst_first(check, universe), universe) if check.is_public else []
+    found = left_out_in_words(check, worst_first(check, universe), universe) if check.is_public else []
     if not found:
         return [f"A check of the columns, made before, says more to those who may read it: {address_of(check)}"]
     return [" ".join([f"{BY_CHECK} ({address_of(check)}):", *found])]

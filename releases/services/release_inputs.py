@@ -103,7 +103,9 @@ def certificate_numbers(of: Release, *, besides: Release | None = None) -> set[i
     Args:
         besides: a certificate that is left out.
     """
-    submitted = of.certificates.exclude(state=ReleaseState.DRAFT).exclude(pk=besides.pk if besides else None)
+    submitted = of.certificates.exclude(state=ReleaseState.DRAFT)
+    if besides is not None:
+        submitted = submitted.exclude(pk=besides.pk)
     found = {(each.options or {}).get(MEASURED_ERROR, {}).get(NUMBER.name, 0) for each in submitted}
     with suppress(high_water_marks.Unreadable):  # then nothing is charged
         found |= high_water_marks.certificate_numbers(of.pk)

@@ -72,5 +72,5 @@ def own_findings(check: Release) -> ColumnCheck:
 def _findings(check: Release, universe: Universe) -> ColumnCheck:
     checked = worst_first(check, universe)
     return ColumnCheck(
-        release=check, found=tuple(left_out_in_words(checked, universe)), misread=misread_in_words(checked)
+        release=check, found=tuple(left_out_in_words(check, checked, universe)), misread=misread_in_words(checked)
     )

@@ -30,6 +30,7 @@ from releases.publication.column_checks import MOST_CHECKS, CheckedColumn, check
 from tests.web.conftest import CSV, give
 from tests.web.pages import link, words
 from tests.web.steps import ask_for, execute, protect, submit
+from tests.web.undoing import rolled_back
 
 ROWS = CSV.count(b"\n") - 1
 #: Every age is written with a comma, so that none is a number.
@@ -167,6 +168,10 @@ def test_the_readme_has_what_a_public_check_found_and_of_another_one_where_it_is
         f"By the check of the columns \\({where}\\): age leaves out [0-9]+% to 100% of the rows.", readme()
     )
     assert "How many were left out is not known." not in readme()
+    assert "in a database" not in readme()
+    with rolled_back():
+        Dataset.objects.filter(pk=dataset.pk).update(location="clinic://clinic#visits")
+        assert "The table is in a database, so that is of the rows that were there then." in readme()
     # What is bought later is of no release that was there before.
     Release.objects.filter(pk=check.pk).update(published_at=timezone.now())
     assert "check of the columns" not in readme()
