@@ -356,7 +356,7 @@ a-row-that-changes-its-group-moves-one in releases/engine/workload/measurements.
 a-pair-rounded-upwards-twice in releases/engine/workload/row_means.py
   -ceil(total / unit - half) if place % 2 else floor(total / unit + half)
   +floor(total / unit + half) if place % 2 else floor(total / unit + half)
-  tests/engine/workload/test_sensitivity.py::test_a_pair_on_any_lattice_moves_by_the_steps_of_its_range_or_weight_together_when_a_row_is_added
+  tests/engine/workload/test_sensitivity.py::test_a_pair_on_any_lattice_moves_by_the_steps_of_its_range_together_when_a_row_is_added
 a-pair-at-the-price-of-one-row-of-a-person in releases/engine/workload/row_means.py
   -rows = self.schema.rows_of_unit * self.most_weight
   +rows = self.most_weight
@@ -1045,7 +1045,7 @@ a-row-of-weight-counted-once in releases/engine/workload/sensitivity.py
 weighted-pair-for-one-unit-of-weight in releases/engine/workload/row_means.py
   -rows = self.schema.rows_of_unit * self.most_weight
   +rows = self.schema.rows_of_unit
-  tests/engine/workload/test_sensitivity.py::test_a_pair_on_any_lattice_moves_by_the_steps_of_its_range_or_weight_together_when_a_row_is_added
+  tests/engine/workload/test_sensitivity.py::test_a_weighted_pair_on_any_lattice_moves_by_the_steps_of_its_weight_together
 weight-above-the-cap in releases/engine/workload/weights.py
   -edges=(Decimal(0), *within, self.cap), outside=CLAMP
   +edges=(Decimal(0), *within, self.cap)

@@ -167,7 +167,6 @@ def test_weighted_sums_means_and_counts_move_exactly_as_far_as_declared_for_any_
             compared(measurement, weights[:of_one] * max(1, groups), is_attained=True)
 
 
-@pytest.mark.parametrize("asked", [["c0"], {"columns": ["c0"], "weighted_by": "c1"}], ids=["rows", "weights"])
 @given(
     st.tuples(st.integers(-9, 9), st.integers(1, 40)),
     st.integers(1, 7),
@@ -175,24 +174,46 @@ def test_weighted_sums_means_and_counts_move_exactly_as_far_as_declared_for_any_
     st.lists(st.tuples(st.integers(0, 40), st.integers(0, 5)), max_size=6),
     st.tuples(st.integers(0, 40), st.integers(0, 5)),
 )
-def test_a_pair_on_any_lattice_moves_by_the_steps_of_its_range_or_weight_together_when_a_row_is_added(
-    asked, ends, steps, cap, others, new
-):
+def test_a_weighted_pair_on_any_lattice_moves_by_the_steps_of_its_weight_together(ends, steps, cap, others, new):
     (low, size), half = ends, row_means._PAIR_STEPS
-    steps, moves = (steps * cap, steps * min(new[1], cap)) if len(asked) > 1 else (steps, steps)
     schema = schema_of(integers([(low, low + size), (0, cap)]), "add_remove")
-    _, pair = measured(schema, {"mean": asked})
+    _, pair = measured(schema, {"mean": {"columns": ["c0"], "weighted_by": "c1"}})
 
     def stepped(rows):
         values, weights = np.array(rows, dtype=np.int64).reshape(-1, 2).T
         table = {"c0": low + np.minimum(values, size), "c1": np.minimum(weights, cap)}
         return np.array(pair.rounded(pair.totals(Rows(universe=schema.universe, columns=table)), pair.units(1)))
 
+    row_means._PAIR_STEPS = steps * cap
+    try:
+        moved = stepped([*others, new]) - stepped(others)
+        assert moved.min() >= 0
+        assert moved.sum() == steps * min(new[1], cap)
+        assert pair.moved.on_lattice(pair.units(1)).cases == ((steps * cap, 0), (0, steps * cap))
+    finally:
+        row_means._PAIR_STEPS = half
+
+
+@given(
+    st.tuples(st.integers(-9, 9), st.integers(1, 40)),
+    st.integers(1, 7),
+    st.lists(st.integers(0, 40), max_size=6),
+    st.integers(0, 40),
+)
+def test_a_pair_on_any_lattice_moves_by_the_steps_of_its_range_together_when_a_row_is_added(ends, steps, others, new):
+    (low, size), half = ends, row_means._PAIR_STEPS
+    schema = schema_of(integers([(low, low + size)]), "add_remove")
+    _, pair = measured(schema, {"mean": ["c0"]})
+
+    def stepped(values):
+        rows = Rows(universe=schema.universe, columns={"c0": low + np.minimum(np.array(values, dtype=np.int64), size)})
+        return np.array(pair.rounded(pair.totals(rows), pair.units(1)))
+
     row_means._PAIR_STEPS = steps
     try:
         moved = stepped([*others, new]) - stepped(others)
         assert moved.min() >= 0
-        assert moved.sum() == moves
+        assert moved.sum() == steps
         assert pair.moved.on_lattice(pair.units(1)).cases == ((steps, 0), (0, steps))
     finally:
         row_means._PAIR_STEPS = half
