@@ -15,7 +15,8 @@ from releases.services.release_inputs import Refusal
 @contextmanager
 def refusals_shown(request: HttpRequest, *kinds: type[Exception]) -> Iterator[None]:
     """What comes after a refusal within it is not done; other errors than these and `Refusal` go on."""
+    shown: tuple[type[Exception], ...] = (Refusal, *kinds)
     try:
         yield
-    except (Refusal, *kinds) as error:
+    except shown as error:
         messages.error(request, in_words(error))

@@ -226,45 +226,37 @@ def test_what_is_foretold_for_so_many_rows_holds_of_their_release(name, query):
         assert not result.spans or all(width <= foretold for width, foretold in widths)
 
 
+def errors_of_groups(kind, rows, releases, by_itself):
+    """Mean squared errors of four groups: of what is released, and of what its own noisy sums alone give each."""
+    plan = planned("laplace-numbers", {kind: {"columns": ["age"], "by": ["town", "tea"]}})
+    rows = people(plan.schema.universe, rows)
+    counts, rng, (true,) = Remembered(rows), StreamRandomness(kind.encode()), truths(plan, rows)
+    errors = []
+    for _ in range(releases):
+        result = plan.run(counts, rng=rng)
+        (about,) = result.notes["noisy sums about the middle"].values()
+        alone = by_itself(result, np.maximum(1, result.notes["noisy numbers of rows"]), np.array(about))
+        errors.append([((found - true)[:4] ** 2).mean() for found in (result.estimates[0], alone)])
+    return np.mean(errors, axis=0)
+
+
 def test_small_groups_are_drawn_towards_all_and_the_interval_is_not():
     """Over 60 releases the mean squared error is under two thirds of that of the noisy sums by themselves: it is a
     sixth in expectation, and less than two thirds fails with probability below 1e-6."""
-    plan = planned("laplace-numbers", {"variance": {"columns": ["age"], "by": ["town", "tea"]}})
-    rows = people(plan.schema.universe, 240)
-    counts, rng, (true,) = Remembered(rows), StreamRandomness(b"drawn together"), truths(plan, rows)
-    errors, alone = [], []
-    for _ in range(60):
-        result = plan.run(counts, rng=rng)
-        (found,), notes = result.estimates, result.notes
-        n, about, squares = (
-            np.array(each)
-            for each in (
-                notes["noisy numbers of rows"],
-                notes["noisy sums about the middle"]["age"],
-                notes["noisy sums of squares about the middle"]["age"],
-            )
-        )
-        n = np.maximum(1, n)
-        by_itself = np.clip(squares / n - (about / n) ** 2, *result.spans[0].T)
-        errors.append(((found - true)[:4] ** 2).mean())
-        alone.append(((by_itself - true)[:4] ** 2).mean())
-    assert np.mean(errors) < 2 / 3 * np.mean(alone)
+
+    def by_itself(result, n, about):
+        (squares,) = result.notes["noisy sums of squares about the middle"].values()
+        return np.clip(np.array(squares) / n - (about / n) ** 2, *result.spans[0].T)
+
+    errors, alone = errors_of_groups("variance", 240, 60, by_itself)
+    assert errors < 2 / 3 * alone
 
 
 def test_empty_groups_hide_nothing_of_how_far_the_means_of_large_ones_are_apart():
     """Over 40 releases of four groups of thousands, beside two of none, the mean squared error is that of the noisy
     sums by themselves: 0.98 to 1.02 times as much in trials, and 6 times where empty groups weigh as much as full."""
-    plan = planned("laplace-numbers", {"mean": {"columns": ["age"], "by": ["town", "tea"]}})
-    rows = people(plan.schema.universe, 20_000)
-    counts, rng, (true,) = Remembered(rows), StreamRandomness(b"empty groups"), truths(plan, rows)
-    errors, alone = [], []
-    for _ in range(40):
-        result = plan.run(counts, rng=rng)
-        (about,) = result.notes["noisy sums about the middle"].values()
-        by_itself = 47.5 + np.array(about) / np.maximum(1, result.notes["noisy numbers of rows"])
-        errors.append(((result.estimates[0] - true)[:4] ** 2).mean())
-        alone.append(((by_itself - true)[:4] ** 2).mean())
-    assert np.mean(errors) < 2 * np.mean(alone)
+    errors, alone = errors_of_groups("mean", 20_000, 40, lambda result, n, about: 47.5 + about / n)
+    assert errors < 2 * alone
 
 
 def test_a_variance_has_a_narrow_interval_where_rows_are_many():

@@ -122,6 +122,19 @@ def queue(make_queued):
 
 
 @pytest.fixture
+def release_of(queue):
+    """What a worker makes of a release whose noise is next to nothing."""
+
+    def made(dataset):
+        release = queue(dataset)
+        services.execution.execute_release(release_id=release.pk)
+        release.refresh_from_db()
+        return release
+
+    return made
+
+
+@pytest.fixture
 def command(tmp_path, monkeypatch):
     """`manage.py release` of a table, without the noise."""
     monkeypatch.setattr("releases.management.commands.release.ensure_database", lambda: None)

@@ -38,19 +38,6 @@ def declared(register, prepare):
 
 
 @pytest.fixture
-def release_of(queue):
-    """What a worker makes of a release whose noise is next to nothing."""
-
-    def made(dataset):
-        release = queue(dataset)
-        services.execution.execute_release(release_id=release.pk)
-        release.refresh_from_db()
-        return release
-
-    return made
-
-
-@pytest.fixture
 def is_given_back(until_it_ends):
     """Whether the charge of a release that fails is given back, and its end is laid to the table."""
 

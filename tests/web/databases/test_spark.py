@@ -70,17 +70,6 @@ def use(register_of, prepare, spark_clinic):
     return lambda **given: prepare(register_of(spark_clinic.patients, connection="lake"), COLUMNS, **given)
 
 
-@pytest.fixture
-def release_of(queue):
-    def made(dataset):
-        release = queue(dataset)
-        services.execution.execute_release(release_id=release.pk)
-        release.refresh_from_db()
-        return release
-
-    return made
-
-
 @cache
 def catalogue_version(address):
     with pytest.MonkeyPatch.context() as patch:
