@@ -180,11 +180,11 @@ class CountedQuantile(Mechanism):
             return self._plan_one_way(request)
         whole, asked = request.budget.epsilon, quantiles_of(request.statistic)
         groups = groups_of(request.statistic, request.schema.universe)
-        chosen_by = Fraction(0) if request.schema.total_is_public else _CHOICE * whole
-        if len(asked) >= FEWEST and groups == 1:
-            few, many = (self._plan_one_way(_instead(request, steps, whole - chosen_by)) for steps in (POWERS, SLICES))
+        if len(asked) >= FEWEST and groups == 1 and request.schema.rows_of_unit <= LARGEST_SCALE * _CHOICE * whole:
+            left = (1 - _CHOICE) * whole
+            few, many = (self._plan_one_way(_instead(request, steps, left)) for steps in (POWERS, SLICES))
             if isinstance(few, CountedQuantilePlan) and isinstance(many, CountedQuantilePlan) and many.slices:
-                return _by_rows(request, few, many, epsilon=chosen_by)
+                return _by_rows(request, few, many)
         return replace(self._plan_one_way(_instead(request, POWERS, whole)), options=request.options)
 
     def _plan_one_way(self, request: PlanRequest) -> Plan:
@@ -276,31 +276,29 @@ def _instead(request: PlanRequest, steps: str, epsilon: Fraction) -> PlanRequest
     return replace(request, options=options, budget=replace(request.budget, epsilon=epsilon))
 
 
-def _by_rows(
-    request: PlanRequest, few: CountedQuantilePlan, many: CountedQuantilePlan, *, epsilon: Fraction
-) -> QuantilesByRowsPlan:
+def _by_rows(request: PlanRequest, few: CountedQuantilePlan, many: CountedQuantilePlan) -> QuantilesByRowsPlan:
     """
     Args:
         few, many: the ways to choose between, each at the whole epsilon that is left.
-        epsilon: of the noisy number of rows; 0 where it is public.
     """
-    asked, left, moved = quantiles_of(request.statistic), few.budget.epsilon, counts_moved(request.schema)
-    ways = few, many
+    asked, ways, left = quantiles_of(request.statistic), (few, many), few.budget.epsilon
+    scale = request.schema.rows_of_unit / (_CHOICE * request.budget.epsilon)
+    least = ceil(_ROWS_IN_SLICE * len(asked) * counts_moved(request.schema) / left)
     rho = max(sum((forms(event).rho for event in way.events), Fraction(0)) for way in ways)
-    either = PureAndConcentratedEvent(
-        epsilon=left, rho=Fraction(ceiling(rho, places=EPSILON_PLACES), 10**EPSILON_PLACES)
-    )
-    least, scale = ceil(_ROWS_IN_SLICE * len(asked) * moved / left), moved / epsilon if epsilon else None
+    rounded_up = Fraction(ceiling(rho, places=EPSILON_PLACES), 10**EPSILON_PLACES)
     counted = request.schema.counted.many
     return QuantilesByRowsPlan(
         **request.inputs(),
         ways=ways,
         least=least,
         scale=scale,
-        events=(*((DiscreteLaplaceEvent(noise_multiplier=1 / epsilon),) if epsilon else ()), either),
+        events=(
+            DiscreteLaplaceEvent(noise_multiplier=1 / (_CHOICE * request.budget.epsilon)),
+            PureAndConcentratedEvent(epsilon=left, rho=rounded_up),
+        ),
         parameters={
             f"{counted} from which slices are used": f"{least:,}",
-            **({f"scale of the noise on the number of {counted}": decimal_text(scale)} if scale else {}),
+            f"scale of the noise on the number of {counted}": decimal_text(scale),
             **{f"{name}, by {way.options[STEPS.name]}": text for way in ways for name, text in way.parameters.items()},
         },
         expectation=_bound_in_ranks(request, asked, list(map(max, few.ranks, many.ranks))),
@@ -502,26 +500,22 @@ class QuantilesByRowsPlan(Plan):
     Attributes:
         ways: of few rows, and of many.
         least: so many are many.
-        scale: of the noise on the number of rows; None where it is public.
+        scale: of the noise on the number of rows with a value. A unit, added, removed or replaced, moves it by its rows
+            at most.
     """
 
     ways: tuple[CountedQuantilePlan, CountedQuantilePlan]
     least: int
-    scale: Fraction | None
+    scale: Fraction
 
     def _run(self, counts: Counts, rng: Randomness, progress: Progress) -> Result:
+        true = int(counts.tally(statistic_of(self).attributes).counts.sum())
+        (noise,) = discrete_laplace(scale=self.scale, size=1, rng=rng).tolist()
         few, many = self.ways
-        rows = self.public_rows(counts)
-        if self.scale is not None:
-            tally = counts.tally(statistic_of(self).attributes)
-            rows = int(tally.counts.sum()) + int(discrete_laplace(scale=self.scale, size=1, rng=rng)[0])
-        assert rows is not None
-        way = many if rows >= self.least else few
-        result = way._run(counts, rng, progress)
-        return replace(
-            result,
-            notes={"number of rows that chose": rows, "steps": way.options[STEPS.name], **result.notes},
-        )
+        way = many if true + noise >= self.least else few
+        result = way.run(counts, rng=rng, progress=progress)
+        chosen = {"number that chose": true + noise, "steps": way.options[STEPS.name]}
+        return replace(result, notes={**chosen, **result.notes})
 
 
 def _says(titles: Sequence[str], ends: Sequence[tuple[int, int]], attribute: Attribute) -> str:

@@ -401,40 +401,37 @@ def test_whichever_way_rows_choose_it_costs_the_budget_and_no_more_than_is_charg
     """By every form of the price, each way alone with the number that chooses."""
     plan = planned(NAME, WIDE, IN_SLICES[neighbours], neighbours, unit=unit, epsilon="0.3")
     assert [way.slices is None for way in plan.ways] == [True, False]
-    charged = accountant.price(plan.events, delta=Fraction(1, 10**6), neighbours=plan.schema.neighbours)
+    given = {"delta": Fraction(1, 10**6), "neighbours": plan.schema.neighbours}
+    charged = accountant.price(plan.events, **given)
     assert charged.pure_epsilon == Fraction(3, 10) * 10**accountant.EPSILON_PLACES
-    number = plan.events[:-1]
     for way in plan.ways:
-        alone = accountant.price((*number, *way.events), delta=Fraction(1, 10**6), neighbours=plan.schema.neighbours)
+        alone = accountant.price(
+            (plan.events[0], *way.events), delta=Fraction(1, 10**6), neighbours=plan.schema.neighbours
+        )
         assert alone.pure_epsilon == charged.pure_epsilon
         assert alone.rho <= charged.rho
-    # Nothing is paid for a number that is public; any other moves by the rows of a unit.
-    if neighbours == "replace":
-        assert (plan.scale, number) == (None, ())
-    else:
-        (event,) = number
-        assert plan.scale == (2 if unit else 1) * event.noise_multiplier
+    # A row added, removed or replaced by one without a number moves the number by one, a person by all of theirs.
+    assert plan.scale == (2 if unit else 1) * plan.events[0].noise_multiplier
 
 
 @both
 def test_few_rows_are_counted_by_powers_and_many_in_slices(neighbours):
     """The same draws as if that way had been asked for, after that of the number that chose, which is released."""
     plan = planned(NAME, WIDE, IN_SLICES[neighbours], neighbours, epsilon="20")
-    assert plan.least == {"add_remove": 453, "replace": 1900}[neighbours]
+    assert plan.least == {"add_remove": 453, "replace": 1910}[neighbours]
     for many, wanted in ((plan.least // 2, "powers"), (2 * plan.least, "slices")):
         rows = [(x,) for x in np.linspace(0, 500_000, many).astype(int).tolist()]
         run = record(lambda rng, rows=rows: plan.run(table(plan, rows), rng=rng), seed=b"choice")
         way = plan.ways[wanted == "slices"]
         alone = record(lambda rng, rows=rows, way=way: way.run(table(way, rows), rng=rng), seed=b"choice")
-        drawn = [(draw.sampler, draw.parameters) for draw in run.draws]
-        if neighbours == "add_remove":
-            assert (drawn[0][0], dict(drawn[0][1])) == ("discrete_laplace", {"scale": plan.scale, "size": 1})
-            del drawn[0]
-        assert drawn == [(draw.sampler, draw.parameters) for draw in alone.draws]
-        notes = run.value.notes
-        assert notes["steps"] == wanted
-        off = abs(notes["number of rows that chose"] - many)
-        assert off == 0 if neighbours == "replace" else 0 < off < 40 * plan.scale
+        drawn, others = (
+            [(draw.sampler, dict(draw.parameters)) for draw in each.draws if draw.sampler != "random_below"]
+            for each in (run, alone)
+        )
+        assert drawn.pop(0) == ("discrete_laplace", {"scale": plan.scale, "size": 1})
+        assert drawn == others
+        assert run.result.notes["steps"] == wanted
+        assert 0 < abs(run.result.notes["number that chose"] - many) < 40 * plan.scale
 
 
 def test_the_noisy_number_chooses_and_not_the_true_one():
@@ -442,5 +439,5 @@ def test_the_noisy_number_chooses_and_not_the_true_one():
     plan, stream = planned(NAME, WIDE, DECILES, epsilon="20"), StreamRandomness(b"half")
     there = rows_of(plan.schema.universe, [(x,) for x in range(plan.least)])
     notes = [plan.run(there, rng=stream).notes for _ in range(60)]
-    assert all((note["number of rows that chose"] >= plan.least) == (note["steps"] == "slices") for note in notes)
+    assert all((note["number that chose"] >= plan.least) == (note["steps"] == "slices") for note in notes)
     assert 10 <= sum(note["steps"] == "slices" for note in notes) <= 56

@@ -90,6 +90,18 @@ def test_quantiles_are_compared_with_those_of_ways_that_find_them_too(tmp_path, 
         assert int(row.cells[9]) >= 14
 
 
+def test_quantiles_of_few_and_of_many_rows_are_compared_by_all_ways(tmp_path, monkeypatch):
+    """Epsilon 20, so that 450 rows are many."""
+    monkeypatch.setattr(quantiles, "_EPSILON", Fraction(20))
+    monkeypatch.setattr(quantiles, "_SOME_ROWS", (200, 1_000, 10_000))
+    lines = [str(place * 100) for place in range(1_000)]
+    (tmp_path / "nist_national2019.csv").write_text("\n".join(["PINCP,PUMA", *(f"{each},a" for each in lines)]))
+    table = list(quantiles.tables(tmp_path, runs=3))[1]
+    assert [row.cells[0] for row in table.rows] == ["200", "1,000"]
+    assert [row.cells[7] for row in table.rows] == ["0", "3"]
+    assert all(float(cell.replace(",", "")) < 20_000 for row in table.rows for cell in row.cells[1:4])
+
+
 def test_what_a_wide_fit_takes_is_measured_in_a_process_of_its_own(tmp_path):
     nist_rows = [f"{i % 80},{1 + i % 2},{1 + i % 6},{1 + i % 9},{1 + i % 3}" for i in range(300)]
     (tmp_path / "nist_national2019.csv").write_text("\n".join(["AGEP,SEX,MSP,RAC1P,HOUSING_TYPE", *nist_rows]))
