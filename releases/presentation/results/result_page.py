@@ -269,7 +269,7 @@ def _quality(receipt: dict[str, Any], schema: Schema, *, bound: str) -> str:
     if unit.id_column is not None and schema.counted is not Counted.PERSONS:
         most = "1 row" if unit.max_rows == 1 else f"{unit.max_rows:,} rows"
         return f"{proof} The true counts hold at most {most} of each person, and exclude all that the rules{out}."
-    return f"{proof} The true counts exclude all {many} that the rules{out}." if schema.rows_may_vanish else proof
+    return f"{proof} The true answers exclude all {many} that the rules{out}." if schema.rows_may_vanish else proof
 
 
 def _visibility(release: Release) -> Visibility:

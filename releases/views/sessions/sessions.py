@@ -68,6 +68,7 @@ from releases.presentation.sessions.session_ways import WayShown, ways_shown
 from releases.publication import files
 from releases.publication.readme import name_of
 from releases.services.session_questions import FreeAnswer, Offer
+from releases.services.sessions import DEFAULT_QUESTIONS
 from releases.views.common.csv_exports import csv_response
 from releases.views.common.live_validation import status_of
 from releases.views.common.refused import refusals_shown
@@ -130,7 +131,7 @@ def _first(budget: Budget | None) -> dict[str, Any]:
         "epsilon": first_epsilon(budget),
         "delta": "0",
         "beta": "0.05",
-        "questions": 100,
+        "questions": DEFAULT_QUESTIONS,
         "population": 10_000,
     }
 

@@ -1,5 +1,7 @@
 """The ways in which a session answers: from a histogram that it bought, and each answer at a price agreed to."""
 
+import re
+
 import pytest
 
 from releases import services
@@ -7,7 +9,7 @@ from releases.engine.mechanisms.live.noise import PARTS
 from releases.models import Budget, SessionCells
 from releases.services import reading, session_state
 from releases.services.known_answers import known_in_session
-from tests.web.pages import body, words
+from tests.web.pages import body, link, words
 from tests.web.sessions.conftest import FEMALE, live_of, page_of, replayed, rows_where
 
 YOUNG_WOMEN = {"from.age": "18", "to.age": "35", "in.sex": ["female"]}
@@ -120,3 +122,10 @@ def test_programs_choose_the_way_and_the_error(make_dataset, program, as_, alice
     assert answer["answered"] == "by noise of its own"
     share = as_(alice).get(f"/api/sessions/{session.pk}").json()["share_left"]
     assert float(share) == 1 - session.answers.get().parts / PARTS
+
+
+@pytest.mark.parametrize(("typed", "opened"), [({}, None), ({"beta": "0.05"}, None), ({"beta": "0.1"}, " open")])
+def test_what_few_people_change_is_folded_until_somebody_has_changed_it(dataset, as_, alice, typed, opened):
+    asked = {"epsilon": "1", "delta": "0", "questions": "10", "population": "100", **typed} if typed else {}
+    page = body(as_(alice).get(link("new_session", dataset), asked))
+    assert re.search(r"<details( open)?>\s*<summary>Delta, confidence and method", page)[1] == opened
