@@ -88,7 +88,7 @@ OF_THE_BENCHMARK = {
 @pytest.mark.parametrize("name", [*OF_THE_BENCHMARK, "xlsm", "zsav"])
 def test_a_bomb_is_refused_by_the_limits_that_a_site_has_where_nobody_set_any(tmp_path, name):
     made = {
-        "xlsm": lambda: with_macros(bombs.BOMBS["xlsx: one long text in many cells"]()),
+        "xlsm": lambda: formats.with_macros(bombs.BOMBS["xlsx: one long text in many cells"]()),
         "zsav": lambda: formats.statistical("zsav", [(1.0, 2.0, "x")] * 2_000_000),
     }
     source = written(tmp_path, (made | bombs.BOMBS)[name]())
@@ -98,19 +98,12 @@ def test_a_bomb_is_refused_by_the_limits_that_a_site_has_where_nobody_set_any(tm
     assert refused.get(name, "takes more memory") in str(error.value)
 
 
-def with_macros(content):
-    """A workbook as one that holds macros is named and written."""
-    with zipfile.ZipFile(formats.io.BytesIO(content)) as archive:
-        members = {each: archive.read(each) for each in archive.namelist()}
-    kind = "application/vnd.ms-excel.sheet.macroEnabled.main+xml"
-    types = '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
-    types += f'<Override PartName="/xl/workbook.xml" ContentType="{kind}"/></Types>'
-    return formats.zipped(members | {"[Content_Types].xml": types, "xl/vbaProject.bin": b"\xd0\xcf\x11\xe0" * 500})
-
-
 def test_honest_files_that_unfold_to_much_are_taken_by_these_limits(tmp_path):
     rows = [(float(place), place / 7, "Ulm" if place % 3 else None) for place in range(30_000)]
-    for content in (formats.statistical("zsav", rows), with_macros(formats.xlsx({"Data": [formats.NAMES, *rows]}))):
+    for content in (
+        formats.statistical("zsav", rows),
+        formats.with_macros(formats.xlsx({"Data": [formats.NAMES, *rows]})),
+    ):
         found = reading.upload(written(tmp_path, content), tmp_path / "stored.parquet", table=upload_limits())
         assert (found.columns, found.rows) == (formats.NAMES, 30_000)
 

@@ -142,6 +142,7 @@ FORMATS = {
     "csv": lambda rows, decimal: separated(",", decimal=decimal, rows=rows),
     "tsv": lambda rows, decimal: separated("\t", decimal=decimal, rows=rows),
     "xlsx": lambda rows, _: xlsx({"Data": [NAMES, *rows]}),
+    "xlsm": lambda rows, _: with_macros(xlsx({"Data": [NAMES, *rows]})),
     "ods": lambda rows, _: ods({"Data": [NAMES, *rows]}),
     "sav": lambda rows, _: statistical("sav", rows),
     "zsav": lambda rows, _: statistical("zsav", rows),
@@ -149,9 +150,24 @@ FORMATS = {
     "xpt": lambda rows, _: statistical("xpt", rows),
     "parquet": lambda rows, _: by_file(lambda path: pyarrow.parquet.write_table(arrow(rows), path)),
     "feather": lambda rows, _: by_file(lambda path: pyarrow.feather.write_feather(arrow(rows), str(path))),
+    "arrow": lambda rows, _: by_file(lambda path: record_batches(arrow(rows), path)),
     "gz": lambda rows, decimal: gzip.compress(separated(",", decimal=decimal, rows=rows), mtime=0),
     "zip": lambda rows, decimal: zipped({"people.csv": separated(",", decimal=decimal, rows=rows)}),
 }
+
+
+def with_macros(content):
+    """A workbook as programs write one that holds macros."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = {each: archive.read(each) for each in archive.namelist()}
+    types = '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"><Override '
+    types += 'PartName="/xl/workbook.xml" ContentType="application/vnd.ms-excel.sheet.macroEnabled.main+xml"/></Types>'
+    return zipped(members | {"[Content_Types].xml": types, "xl/vbaProject.bin": b"\xd0\xcf\x11\xe0" * 100})
+
+
+def record_batches(table, path):
+    with pa.ipc.new_file(str(path), table.schema) as written:
+        written.write_table(table)
 
 
 def every_format(rows=ROWS, decimal="."):

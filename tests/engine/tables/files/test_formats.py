@@ -80,7 +80,7 @@ def test_every_format_takes_the_declared_signs_for_text_and_reads_its_own_number
 
 def test_every_suffix_is_one_of_these_formats_or_of_one_that_is_written_alike():
     #: What is written by one of the others, and SAS's own, which only SAS writes.
-    alike = {".txt", ".xlsm", ".arrow", ".sas7bdat"}
+    alike = {".txt", ".sas7bdat"}
     assert set(SUFFIXES) == {f".{name}" for name in formats.FORMATS} | alike
 
 
