@@ -6,6 +6,7 @@ nobody set any. Memory is the most that the process had beside what it began wit
 
 from __future__ import annotations
 
+import faulthandler
 import gzip
 import io
 import os
@@ -96,6 +97,7 @@ def _read(source: Path) -> tuple[str, float, int]:
         status = 2
         try:
             # What a library prints as it dies.
+            faulthandler.disable()
             os.dup2(os.open(os.devnull, os.O_RDWR), 2)
             confinement.limit(memory=settings.READER_MEMORY_BYTES, seconds=settings.READ_TIME_LIMIT)
             confinement.deny_network()

@@ -9,6 +9,8 @@ import sys
 import tempfile
 from typing import Any
 
+from releases.worker.runner import ARROW_POOL
+
 
 def measured(module: str, **given: int) -> dict[str, Any]:
     """What `measure` of a module of this folder finds in an installation that is empty, given a folder for files."""
@@ -34,7 +36,7 @@ def measured(module: str, **given: int) -> dict[str, Any]:
         inherited = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
         done = subprocess.run(  # noqa: S603  our own interpreter
             [sys.executable, "-c", code],
-            env={**inherited, **environment},
+            env={**inherited, **environment, **ARROW_POOL},
             capture_output=True,
             text=True,
             check=False,

@@ -48,6 +48,8 @@ _NOTHING_AMBIENT = {
     "AWS_CONFIG_FILE": os.devnull,
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
 }
+#: The usual one reserves a gibibyte at its first use, which counts as memory.
+ARROW_POOL = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 #: What an answer may hold beside the engine's classes.
 _PLAIN = {
     "builtins": {"set", "frozenset", "slice", "complex"},
@@ -268,7 +270,9 @@ def _running(*, compiled: bool = False) -> socket.socket:
 def _make(requests: socket.socket, compiled: bool) -> subprocess.Popen[bytes]:
     hidden = {each for name in _SECRETS for each in (name, f"{name}_FILE")}
     hidden |= {name for name in os.environ if name.startswith((_SECRETS_OF_CONNECTIONS, *_AMBIENT))}
-    environment = {name: value for name, value in os.environ.items() if name not in hidden} | _NOTHING_AMBIENT
+    environment = (
+        {name: value for name, value in os.environ.items() if name not in hidden} | _NOTHING_AMBIENT | ARROW_POOL
+    )
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(settings.BASE_DIR), os.environ.get("PYTHONPATH")]))
     return subprocess.Popen(  # noqa: S603  this program itself
         [

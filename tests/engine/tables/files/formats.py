@@ -16,6 +16,8 @@ import pyarrow.feather
 import pyarrow.parquet
 import pyreadstat
 
+from tests.engine.tables.files.sas import sas7bdat
+
 NAMES = ("age", "height", "town")
 ROWS = [(31.0, 1.59, "Köln"), (44.0, 1.7, "Ulm & Neu-Ulm"), (-9.0, 2.0, None), (None, 1e-7, "a,b;c")]
 LABELS = {
@@ -133,6 +135,35 @@ def statistical(suffix, rows=ROWS):
     return by_file(lambda path: pyreadstat.write_sav(frame, str(path), compress=suffix == "zsav", **LABELS))
 
 
+def of_sas(rows):
+    is_text = [any(isinstance(row[i], str) for row in rows) for i in range(len(NAMES))]
+    labels = {"age": "Age in years"}
+    return sas7bdat(
+        {
+            name: (labels.get(name, ""), "$40" if text else "BEST12", 40 if text else 0)
+            for name, text in zip(NAMES, is_text, strict=True)
+        },
+        rows,
+    )
+
+
+def labelled(suffix, labels=None, ranges=None):
+    """The table with labels of columns and, where the format has them, of values and of what is missing."""
+    if suffix == "sas7bdat":
+        return of_sas(ROWS)
+    frame = polars.DataFrame({name: [row[i] for row in ROWS] for i, name in enumerate(NAMES)})
+    said = {"column_labels": {"age": "Age in years"}}
+    if suffix == "xpt":
+        return by_file(lambda path: pyreadstat.write_xport(frame, str(path), file_format_version=8, **said))
+    if suffix == "dta":
+        # Stata labels whole numbers alone.
+        frame = frame.with_columns(polars.col("age").cast(polars.Int32))
+        said["variable_value_labels"] = {"age": {1: "one", -9: "no answer"}}
+        return by_file(lambda path: pyreadstat.write_dta(frame, str(path), **said))
+    said |= {"variable_value_labels": labels, "missing_ranges": ranges}
+    return by_file(lambda path: pyreadstat.write_sav(frame, str(path), **said))
+
+
 def arrow(rows):
     return pa.table({name: [row[i] for row in rows] for i, name in enumerate(NAMES)})
 
@@ -142,16 +173,33 @@ FORMATS = {
     "csv": lambda rows, decimal: separated(",", decimal=decimal, rows=rows),
     "tsv": lambda rows, decimal: separated("\t", decimal=decimal, rows=rows),
     "xlsx": lambda rows, _: xlsx({"Data": [NAMES, *rows]}),
+    "xlsm": lambda rows, _: with_macros(xlsx({"Data": [NAMES, *rows]})),
     "ods": lambda rows, _: ods({"Data": [NAMES, *rows]}),
     "sav": lambda rows, _: statistical("sav", rows),
     "zsav": lambda rows, _: statistical("zsav", rows),
     "dta": lambda rows, _: statistical("dta", rows),
     "xpt": lambda rows, _: statistical("xpt", rows),
+    "sas7bdat": lambda rows, _: of_sas(rows),
     "parquet": lambda rows, _: by_file(lambda path: pyarrow.parquet.write_table(arrow(rows), path)),
     "feather": lambda rows, _: by_file(lambda path: pyarrow.feather.write_feather(arrow(rows), str(path))),
+    "arrow": lambda rows, _: by_file(lambda path: record_batches(arrow(rows), path)),
     "gz": lambda rows, decimal: gzip.compress(separated(",", decimal=decimal, rows=rows), mtime=0),
     "zip": lambda rows, decimal: zipped({"people.csv": separated(",", decimal=decimal, rows=rows)}),
 }
+
+
+def with_macros(content):
+    """A workbook as programs write one that holds macros."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = {each: archive.read(each) for each in archive.namelist()}
+    types = '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"><Override '
+    types += 'PartName="/xl/workbook.xml" ContentType="application/vnd.ms-excel.sheet.macroEnabled.main+xml"/></Types>'
+    return zipped(members | {"[Content_Types].xml": types, "xl/vbaProject.bin": b"\xd0\xcf\x11\xe0" * 100})
+
+
+def record_batches(table, path):
+    with pa.ipc.new_file(str(path), table.schema) as written:
+        written.write_table(table)
 
 
 def every_format(rows=ROWS, decimal="."):
@@ -189,5 +237,10 @@ def of_dates(name, days):
         return by_file(lambda path: pyarrow.parquet.write_table(table, path))
     if name == "feather":
         return by_file(lambda path: pyarrow.feather.write_feather(table, str(path)))
+    if name == "sas7bdat":
+        # Days since 1960.
+        since = [each and float((each - date(1960, 1, 1)).days) for each in days]
+        columns = {"day": ("", "DATE9", 0), "row": ("", "", 0)}
+        return sas7bdat(columns, list(zip(since, map(float, numbers), strict=True)))
     frame, write = polars.from_arrow(table), pyreadstat.write_sav if name == "sav" else pyreadstat.write_dta
     return by_file(lambda path: write(frame, str(path)))

@@ -88,15 +88,13 @@ def test_every_format_takes_the_declared_signs_for_text_and_reads_its_own_number
 
 
 def test_every_suffix_is_one_of_these_formats_or_of_one_that_is_written_alike():
-    #: What is written by one of the others, and SAS's own, which only SAS writes.
-    alike = {".txt", ".xlsm", ".arrow", ".sas7bdat"}
-    assert set(SUFFIXES) == {f".{name}" for name in formats.FORMATS} | alike
+    assert set(SUFFIXES) == {f".{name}" for name in formats.FORMATS} | {".txt"}
 
 
 DAYS = [date(2024, 2, 29), date(1905, 12, 31), None, date(2024, 3, 1)]
 
 
-@pytest.mark.parametrize("name", ["parquet", "timestamps", "feather", "sav", "dta", "xlsx"])
+@pytest.mark.parametrize("name", ["parquet", "timestamps", "feather", "sav", "dta", "sas7bdat", "xlsx"])
 def test_typed_dates_are_the_same_text_and_count_alike_in_every_format(take, tmp_path, name):
     first = take("\n".join(["day,row", *(f"{day or ''},{row}" for row, day in enumerate(DAYS))]).encode())
     found = take(formats.of_dates(name, DAYS))
@@ -141,6 +139,24 @@ def test_the_file_s_own_metadata_is_a_proposed_codebook_without_its_missing_code
     of_parquet = take(made["parquet"]).codebook
     assert [(each["name"], each["format"]) for each in of_parquet] == [("age", "DOUBLE"), ("height", "DOUBLE")]
     assert proposed(Dataset(columns=list(formats.NAMES), file_codebook=of_parquet)) == ({}, {}), "types alone"
+
+
+def test_labels_and_formats_of_other_statistical_programs_are_proposed_too(take, made):
+    """SAS keeps the labels of values in another file, and its special missing codes have no number."""
+    for name, has_values in (("sas7bdat", False), ("xpt", False), ("dta", True)):
+        age, height, _ = take(formats.labelled(name)).codebook
+        assert (age["name"], age["label"], height["label"]) == ("age", "Age in years", ""), name
+        assert age["values"] == ({"1": "one", "-9": "no answer"} if has_values else {}), name
+        assert age["missing"] == [], name
+
+
+def test_ranges_that_spss_takes_for_missing_are_proposed_as_missing_and_their_labels_are_not_values(take):
+    ranges = {"age": [{"lo": -99, "hi": -90}, -9], "town": ["none"]}
+    labels = {"age": {1.0: "one", -9.0: "no answer", -95.0: "refused", -100.0: "before birth"}}
+    found = take(formats.labelled("sav", labels=labels, ranges=ranges)).codebook
+    assert found[0]["missing"] == ["-99 to -90", "-9"]
+    assert found[0]["values"] == {"1": "one", "-100": "before birth"}
+    assert found[2]["missing"] == ["none"]
 
 
 @pytest.mark.parametrize(("names", "expected"), [(["", ""], ("column_1", "column_2")), (["a", " "], ("a", "column_2"))])
