@@ -57,7 +57,7 @@ def _menu(dataset: Dataset, offered: DatasetQuerySet, named: uuid.UUID | None) -
     """The tables to choose from: first those that declare most columns of this one, of these the newest."""
     names, listed = set(dataset.columns), []
     for pk, title, declared in offered.values_list("pk", "title", "declared")[:MAX_OFFERED]:
-        there = len(names & {each["name"] for each in declared})
+        there = len(names & {each["name"] for each in declared or ()})
         listed.append({"pk": pk, "title": title, "columns": there, "is_chosen": pk == named})
     return sorted(listed, key=lambda each: each["columns"], reverse=True)
 
