@@ -4,6 +4,7 @@ import pytest
 
 from releases import services
 from releases.engine.mechanisms.live.noise import PARTS
+from releases.engine.mechanisms.live.ways import BEGUN, WAYS
 from releases.models import Budget, SessionCells
 from releases.services import reading, session_state
 from releases.services.known_answers import known_in_session
@@ -120,3 +121,10 @@ def test_programs_choose_the_way_and_the_error(make_dataset, program, as_, alice
     assert answer["answered"] == "by noise of its own"
     share = as_(alice).get(f"/api/sessions/{session.pk}").json()["share_left"]
     assert float(share) == 1 - session.answers.get().parts / PARTS
+
+
+@pytest.mark.parametrize("way", [*WAYS, *BEGUN])
+def test_a_session_of_any_way_says_that_it_is_not_known_how_many_rows_are_left_out(open_session, as_, alice, way):
+    listed = {"version": 1, "queries": [{"marginal": ["sex"]}]} if way in BEGUN else None
+    page = as_(alice).get(page_of(open_session(way=way, listed=listed, questions=5)))
+    assert "How many rows are left out is not known." in words(page).partition("Which rows are counted")[0]
