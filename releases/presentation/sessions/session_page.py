@@ -132,7 +132,8 @@ class SessionPage:
         has_prices: an answer can be asked for with an error of its own; `within` is the one that was typed, and
             `usual` what an answer is within and takes where none is.
         example: a question as text; `opens_text` where one was sent so, which `is_text_wrong` if it is.
-        left_out: which rows are not counted; `may_change` where rows come and go while it is open.
+        left_out: which rows are not counted; `not_known` that nobody knows how many, where there can be some.
+        may_change: rows come and go while it is open.
         audiences: who may ask, with labels, and whether each is chosen; empty where the person cannot say so.
         is_used_up: it can be closed, and there is a reason to.
     """
@@ -158,6 +159,7 @@ class SessionPage:
     live: LiveSession
     left_out: tuple[str, ...]
     may_change: bool
+    not_known: str
     audiences: tuple[tuple[str, str, bool], ...]
     audience_address: str
     close_address: str
@@ -323,6 +325,7 @@ def session_page(
         live=live,
         left_out=tuple(rules_of(plan.schema)),
         may_change=release.dataset.is_in_database,
+        not_known=f"How many {universe.counted.many} are left out is not known." if plan.schema.rows_may_vanish else "",
         audiences=_audiences(session) if can_change else (),
         audience_address=reverse("session_audience", args=[session.pk]),
         close_address=reverse("session_close", args=[session.pk]),

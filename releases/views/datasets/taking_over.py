@@ -16,6 +16,7 @@ from releases.display.error_messages import in_words
 from releases.engine.errors import InvalidInput
 from releases.forms.datasets import TakeOverForm, TakeOverLinkForm
 from releases.models import Dataset, Release, SavedWorkload
+from releases.models.datasets import DatasetQuerySet
 from releases.permissions import get_dataset_for, signed_in
 from releases.presentation.datasets.take_over_page import take_over_page
 from releases.schema.taken_columns import columns_to_take, similar_columns
@@ -30,10 +31,9 @@ def take_over(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
     offered = Dataset.objects.to_take_over(request.user, dataset)
     named = TakeOverLinkForm(request.POST if request.method == "POST" else request.GET).given["source"]
     source = get_object_or_404(offered, pk=named) if named is not None else None
-    listed = offered.values_list("pk", "title")[:MAX_OFFERED]
     context: dict[str, Any] = {
         "dataset": dataset,
-        "offered": [(number, title, number == named) for number, title in listed],
+        "offered": _menu(dataset, offered, named),
         "source": source,
         "why_not": services.taking_over.why_not_taken_over(dataset),
     }
@@ -51,6 +51,15 @@ def take_over(request: HttpRequest, dataset_id: uuid.UUID) -> HttpResponse:
             return redirect(f"{reverse('take_over', args=[dataset.pk])}?source={source.pk}")
     context |= {"form": form, "page": page}
     return render(request, "datasets/take_over.html", context, status=400 if form.errors else 200)
+
+
+def _menu(dataset: Dataset, offered: DatasetQuerySet, named: uuid.UUID | None) -> list[dict[str, Any]]:
+    """The tables to choose from: first those that declare most columns of this one, of these the newest."""
+    names, listed = set(dataset.columns), []
+    for pk, title, declared in offered.values_list("pk", "title", "declared")[:MAX_OFFERED]:
+        there = len(names & {each["name"] for each in declared or ()})
+        listed.append({"pk": pk, "title": title, "columns": there, "is_chosen": pk == named})
+    return sorted(listed, key=lambda each: each["columns"], reverse=True)
 
 
 def _is_taken(

@@ -172,6 +172,9 @@ def test_only_declared_tables_of_the_person_or_of_the_same_group_are_offered(
 ):
     other_group = Group.objects.create(name="Other team")
     bob.groups.add(other_group)
+    town = {"name": "town", "type": "categorical", "categories": ["Graz", "Wien"]}
+    older = ingest(NEXT, "Older", owner=bob)
+    services.datasets.declare_universe(dataset=older, columns=[*COLUMNS[:1], town])
     strangers = [
         ingest(NEXT, "Charlie's", owner=charlie),
         ingest(NEXT, "Another team's", owner=charlie, group=other_group),
@@ -182,10 +185,15 @@ def test_only_declared_tables_of_the_person_or_of_the_same_group_are_offered(
 
     def offered(user):
         menu = re.search(r'<select id="source".*?</select>', body(as_(user).get(page_of(following))), flags=re.DOTALL)
-        return re.findall(r"<option[^>]*>([^<]*)</option>", menu[0])
+        return [" ".join(each.split()) for each in re.findall(r"<option[^>]*>([^<]*)</option>", menu[0])]
 
-    assert offered(alice) == ["Survey"]
-    assert offered(bob) == ["Bob&#x27;s own", "Survey"]
+    assert offered(alice) == ["Survey (1 of these columns)"]
+    # The one that declares most of these columns comes first, and of equal ones the newest.
+    assert offered(bob) == [
+        "Older (2 of these columns)",
+        "Bob&#x27;s own (1 of these columns)",
+        "Survey (1 of these columns)",
+    ]
     for each in strangers:
         assert as_(alice).get(page_of(following, each)).status_code == 404
         assert send(as_(alice), following, each).status_code == 404

@@ -6,6 +6,7 @@ import pytest
 
 from releases import services
 from releases.engine.mechanisms.live.noise import PARTS
+from releases.engine.mechanisms.live.ways import BEGUN, WAYS
 from releases.models import Budget, SessionCells
 from releases.services import reading, session_state
 from releases.services.known_answers import known_in_session
@@ -129,3 +130,10 @@ def test_what_few_people_change_is_folded_until_somebody_has_changed_it(dataset,
     asked = {"epsilon": "1", "delta": "0", "questions": "10", "population": "100", **typed} if typed else {}
     page = body(as_(alice).get(link("new_session", dataset), asked))
     assert re.search(r"<details( open)?>\s*<summary>Delta, confidence and method", page)[1] == opened
+
+
+@pytest.mark.parametrize("way", [*WAYS, *BEGUN])
+def test_a_session_of_any_way_says_that_it_is_not_known_how_many_rows_are_left_out(open_session, as_, alice, way):
+    listed = {"version": 1, "queries": [{"marginal": ["sex"]}]} if way in BEGUN else None
+    page = as_(alice).get(page_of(open_session(way=way, listed=listed, questions=5)))
+    assert "How many rows are left out is not known." in words(page).partition("Which rows are counted")[0]
