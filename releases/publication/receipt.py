@@ -284,7 +284,9 @@ def counted_in_words(receipt: Mapping[str, Any], *, is_checked: bool = False) ->
     """
     schema, rows = Schema.from_json(receipt["schema"]), noisy_rows(receipt)
     counted, is_known = schema.counted, rows is not None
-    about = f"About {counted.text(round(max(rows or 0.0, 0.0)))} counted"
+    # With three digits: the rest is noise, or beyond what "about" says.
+    shown = float(f"{max(rows or 0.0, 0.0):.3g}")
+    about = f"About {counted.text(f'{shown:,.0f}')} counted"
     left_out = "" if is_checked else " How many were left out is not known."
     if schema.universe.own_rows:
         least, most = receipt["notes"].get(ROWS_OF_TABLES, (0.0, 0.0))
