@@ -685,9 +685,13 @@ a-password-of-another-program-is-sent in releases/engine/tables/servers/postgres
   +psycopg.connect(url, connect_timeout=SECONDS, options=options)
   tests/web/databases/test_connections_page.py::test_a_password_of_another_program_is_given_to_no_server
 a-server-is-charged-for-because-it-was-right-once in releases/services/connections.py
-  -_columns_of(connection, dataset.table, is_checked=False)
+  -_columns_of(connection, dataset.table, is_checked=is_checked)
   +_columns_of(connection, dataset.table, is_checked=True)
   tests/web/databases/test_connections_page.py::test_the_self_test_is_run_once_a_version_for_lists_and_always_before_a_charge
+a-session-is-asked-again-after-a-failure in releases/services/sessions.py
+  -if is_cut_off:
+  +if False:
+  tests/web/sessions/test_sessions.py::test_once_a_table_could_not_be_read_every_question_is_refused_alike_and_nothing_says_why
 a-server-is-listed-though-its-version-changed in releases/worker/jobs.py
   -(not checked or found.version != checked)
   +not checked
