@@ -203,7 +203,8 @@ def test_every_quantile_is_inside_as_often_as_is_said_whatever_the_rows(neighbou
 def test_nine_draws_are_less_far_off_than_nine_from_the_whole_table():
     """Also in a pile of equal rows, in which the first three lie and a fourth of which has its own place."""
     at = [Fraction(place, 10) for place in range(1, 10)]
-    plan = planned(NAME, WIDE, {"quantiles": {"column": "x", "at": [str(float(share)) for share in at]}})
+    query = {"quantiles": {"column": "x", "at": [str(float(share)) for share in at]}}
+    plan = planned(NAME, WIDE, query, steps="powers")
     column, stream = plan.schema.universe.attributes[0], StreamRandomness(b"errors")
     rows = np.sort(np.concatenate([np.full(7_000, 900), np.arange(13_000) * 30 + 1_000]))
     counts = tally(rows)
