@@ -51,14 +51,14 @@ class RowOfNames:
     bytes_above: int
 
 
-def row_of_names(source: Path, facts: FileFacts, *, named: str = "") -> RowOfNames:
+def row_of_names(source: Path, facts: FileFacts, *, called: str = "") -> RowOfNames:
     """The names of the columns, and the facts with the separator: as declared, or as the file's name says if that cuts
     the row of the names, or that which cuts it into most. Rows above it are read by the same signs.
 
     Args:
-        named: how the file is called, or the member of an archive.
+        called: the name of the file, or of the member of an archive.
     """
-    by_name = "\t" if Path(named.lower().removesuffix(".gz")).suffix in (".tsv", ".tab") else ""
+    by_name = "\t" if Path(called.lower().removesuffix(".gz")).suffix in (".tsv", ".tab") else ""
     if by_name and not facts.has_header:
         facts = replace(facts, separator=facts.separator or by_name)
     if not (facts.has_header or facts.separator or facts.habits):

@@ -86,7 +86,7 @@ def check_start(
         if kind == TEXT:
             facts = with_encoding(path, facts)
             plain = in_utf8(path, facts, folder, most=LONGEST_START)
-            facts = row_of_names(plain, facts, named=facts.member or name).facts.with_habits()
+            facts = row_of_names(plain, facts, called=facts.member or name).facts.with_habits()
             check_bytes(plain, facts, most=LONGEST_START)
             ask_for_decimal(facts)
         elif kind == WORKBOOK and path == source:
