@@ -42,7 +42,7 @@ def between(intervals: dict[str, tuple[Fraction, Fraction]], *, after: str, noun
 
 
 def shown(value: Fraction, *, up: bool, beside: Fraction | None = None) -> str:
-    """A number to four digits, of itself or of the width it stands beside, rounded up or down."""
+    """A number to four digits, of itself or of the width beside it, rounded up or down."""
     measure = float(abs(value) if beside is None else beside)
     if measure == 0:
         return decimal_text(value, places=6)

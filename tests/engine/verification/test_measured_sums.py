@@ -82,10 +82,10 @@ def spent_by(plan, chance):
         sums = [plan.noised.exactly(rows_of(plan.schema.universe, [*common, *own])) for own in (one, other)]
         moved = list(zip(*sums, plan.noised.spreads, strict=True))
         if charged.pure_epsilon is not None:
-            told = sum(abs(a - b) / scale for a, b, scale in moved) * 10**12 / charged.pure_epsilon
+            moved_by = sum(abs(a - b) / scale for a, b, scale in moved) * 10**12 / charged.pure_epsilon
         else:
-            told = sum((a - b) ** 2 / variance for a, b, variance in moved) * 10**12 / (2 * charged.rho)
-        most = max(most, float(told))
+            moved_by = sum((a - b) ** 2 / variance for a, b, variance in moved) * 10**12 / (2 * charged.rho)
+        most = max(most, float(moved_by))
     return most
 
 

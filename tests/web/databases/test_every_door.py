@@ -348,12 +348,12 @@ def test_whatever_fails_once_rows_may_have_been_read_has_one_outcome_and_keeps_i
             Notice.objects.all().delete()
             with _fails_once_opened(made.source, cause):
                 shown = ended(asked)
-            told = [(each.title, each.text) for each in Notice.objects.order_by("pk")]
+            notices = [(each.title, each.text) for each in Notice.objects.order_by("pk")]
             mailed = [(each.subject, each.body) for each in mailoutbox]
             assert of(EntryKind.RETURN) == 0
-        found = [*shown, *map(str, told), *map(str, mailed), caplog.text]
+        found = [*shown, *map(str, notices), *map(str, mailed), caplog.text]
         assert not [word for word in HIDDEN for text in found if word in as_words(text)], cause
-        seen[cause] = masked(repr((shown, told, mailed)))
+        seen[cause] = masked(repr((shown, notices, mailed)))
         if cause in ("a row", "other rows"):
             logs.add(masked(caplog.text))
     first = seen[made.source.causes[0]]

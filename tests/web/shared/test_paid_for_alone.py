@@ -37,7 +37,7 @@ from tests.web.undoing import undone
 
 __all__ = ["people"]
 
-#: The beginning of its number, by which files are told apart, and the sizes of files that are packed with it.
+#: The beginning of its number, which tells files apart, and the sizes of files that are packed with it.
 _OF_A_RELEASE = re.compile(r"-[0-9a-f]{8}(?=[-.])|[\d.]+ (bytes|kB|MB)\b")
 #: What is released, each with a mechanism that can.
 ASKED = {
@@ -50,7 +50,7 @@ ASKED = {
 
 @pytest.fixture
 def played(monkeypatch):
-    """Let the process that reads give the same in every world, as often as it is asked anew."""
+    """Let the process that reads give the same in every world, however often it is asked."""
     given, asked = [], itertools.count()
 
     def again(name, shaped=lambda given, *_: given):
