@@ -386,6 +386,25 @@ def of_states(column):
 
 
 @EACH_ENGINE
+def test_of_a_person_s_rows_that_differ_in_nothing_else_the_one_with_a_bin_is_kept(load, request):
+    """A number outside is in order as the nearest one inside: only the number of the bin says which row is first."""
+    pairs = [("80", "81"), ("81", "80"), ("0", "-1"), ("-1", "0")] * 5
+    rows = [{ID: f"p{person}", AGE: age, SEX: "f"} for person, pair in enumerate(pairs) for age in pair]
+    schema = {
+        "version": 1,
+        "columns": [
+            {"name": AGE, "type": "integer", "edges": [0, 10, 80], "outside": "drop"},
+            {"name": SEX, "type": "categorical", "categories": ["f", "m"]},
+        ],
+        "unit": UNITS[1],
+        "neighbours": "add_remove",
+        "rows_counted": "by own columns",
+    }
+    counts = TableCounts(load(rows, request), Schema.from_json(schema))
+    assert [found.tolist() for found in counts.marginals([(AGE,), (SEX,)])] == [[10, 10], [20, 0]]
+
+
+@EACH_ENGINE
 def test_a_table_of_which_no_row_counts_ends_no_run(load, request):
     row = {TABLE: "t0", ID: " ", AGE: "1e100", WAGE: "nan", SEX: "x", TOWN: None, CODE: "f"}
     schema = declared(1, 1)
