@@ -706,6 +706,14 @@ a-password-is-given-to-who-asks-for-it-in-plain-text in releases/engine/tables/s
   -guard=("require_auth=!password",)
   +guard=("require_auth=password",)
   tests/web/databases/test_connections_page.py::test_a_password_is_given_to_no_server_that_an_administrator_registers_to_read_it
+rows-of-postgresql-are-counted-here in releases/engine/tables/servers/postgresql.py
+  -    is_here = False
+  +    is_here = True
+  tests/engine/tables/test_contract.py::test_nothing_but_grouped_counts_leaves_a_server[postgres]
+postgresql-is-read-at-several-moments in releases/engine/tables/servers/postgresql.py
+  -psycopg.IsolationLevel.REPEATABLE_READ
+  +psycopg.IsolationLevel.READ_COMMITTED
+  tests/web/databases/test_databases.py::test_all_that_a_run_counts_is_of_one_moment_and_its_session_cannot_write
 spark-is-read-at-several-moments in releases/engine/tables/servers/spark.py
   -self.dialect.sql(chosen)).localCheckpoint()
   +self.dialect.sql(chosen))
@@ -826,6 +834,10 @@ rows-at-the-price-of-persons in releases/engine/domain/schema.py
   -return 1 if self.counts_persons else self.unit.max_rows
   +return 1 if self.unit.id_column else self.unit.max_rows
   tests/engine/tables/test_persons.py::test_a_person_of_more_rows_than_the_unit_keeps_takes_part_with_all_of_them
+a-row-without-a-bin-is-kept-first in releases/engine/tables/bounding.py
+  -nulls_first=False
+  +nulls_first=True
+  tests/engine/tables/test_contract.py::test_of_a_person_s_rows_that_differ_in_nothing_else_the_one_with_a_bin_is_kept[duckdb]
 one-row-more-of-each-person in releases/engine/tables/bounding.py
   -whole(schema.rows_of_unit)
   +whole(schema.rows_of_unit + 1)

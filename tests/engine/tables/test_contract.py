@@ -386,6 +386,57 @@ def of_states(column):
 
 
 @EACH_ENGINE
+def test_of_a_person_s_rows_that_differ_in_nothing_else_the_one_with_a_bin_is_kept(load, request):
+    """A number outside is in order as the nearest one inside: only the number of the bin says which row is first."""
+    pairs = [("80", "81"), ("81", "80"), ("0", "-1"), ("-1", "0")] * 5
+    rows = [{ID: f"p{person}", AGE: age, SEX: "f"} for person, pair in enumerate(pairs) for age in pair]
+    schema = {
+        "version": 1,
+        "columns": [
+            {"name": AGE, "type": "integer", "edges": [0, 10, 80], "outside": "drop"},
+            {"name": SEX, "type": "categorical", "categories": ["f", "m"]},
+        ],
+        "unit": UNITS[1],
+        "neighbours": "add_remove",
+        "rows_counted": "by own columns",
+    }
+    counts = TableCounts(load(rows, request), Schema.from_json(schema))
+    assert [found.tolist() for found in counts.marginals([(AGE,), (SEX,)])] == [[10, 10], [20, 0]]
+
+
+@pytest.mark.parametrize("load", [pytest.param(each.values[0], id=each.id, marks=each.marks) for each in ENGINES[1:]])
+def test_nothing_but_grouped_counts_leaves_a_server(load, request, monkeypatch):
+    """Of five hundred rows that are alike, one line for each table that is counted."""
+    table, lines = load([{ID: f"p{row % 50}", AGE: "5", SEX: "f"} for row in range(500)], request), []
+    batches = type(table).batches
+
+    def recorded(*given):
+        for batch in batches(*given):
+            lines.append(len(batch[0]))
+            yield batch
+
+    monkeypatch.setattr(type(table), "batches", recorded)
+    read = [
+        {"name": AGE, "type": "integer", "edges": [0, 10, 80], "outside": "drop"},
+        {"name": SEX, "type": "categorical", "categories": SEXES},
+    ]
+    made = [{"name": "rows", "type": "integer", "edges": [1, 5, 20], "formula": "count_per_person()"}]
+    row, person = ({"unit": unit, "columns": read} for unit in UNITS[:2])
+    for asked in (row, {**row, "rows_counted": "by own columns"}, person, {**person, "columns": made}):
+        schema = {"version": 1, "neighbours": "add_remove", **asked}
+        counts = TableCounts(table, Schema.from_json(schema))
+        names = counts.universe.names
+        counts.marginals([(name,) for name in names])
+        counts.marginal(names)
+        counts.tally(names)
+        assert sum(lines) == len(names) + 2, schema
+        if asked["columns"] is read:
+            counts.texts(SEX)
+            assert lines[-1] == 1
+        lines.clear()
+
+
+@EACH_ENGINE
 def test_a_table_of_which_no_row_counts_ends_no_run(load, request):
     row = {TABLE: "t0", ID: " ", AGE: "1e100", WAGE: "nan", SEX: "x", TOWN: None, CODE: "f"}
     schema = declared(1, 1)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import psycopg
 import pytest
 from django.conf import settings
 from django.core.management import CommandError
@@ -16,6 +17,7 @@ from releases import checks, services
 from releases.engine.accounting.filters import Policy
 from releases.engine.domain.privacy import NeighbouringRelation, PrivacyUnit
 from releases.engine.errors import InvalidInput
+from releases.engine.tables.query import TableCounts, open_table
 from releases.models import Dataset, Ending, EntryKind, LedgerEntry, Release, ReleaseState, RequestState, Session
 from releases.planning import column_checks
 from releases.presentation.sessions.past_answers import past_answer
@@ -193,6 +195,18 @@ def test_what_a_session_says_is_true_of_rows_that_have_come_since_it_was_opened(
     assert not services.sessions._is_settled(session, ended)
     (row,) = (each for each in rows_of(close(session)) if each["sex"] == "female")
     assert float(row["lower"]) <= females <= float(row["upper"])
+
+
+def test_all_that_a_run_counts_is_of_one_moment_and_its_session_cannot_write(clinic, declared, opens_tables):
+    """The owner of the table could."""
+    table = open_table(f"{clinic.url}#ward.patients")
+    counts = TableCounts(table, declared().schema)
+    before = counts.marginals([("sex",), ("age",)])
+    clinic.run("INSERT INTO ward.patients VALUES ('new', 30, 'male', '')", "DELETE FROM ward.patients WHERE age < 30")
+    assert [each.tolist() for each in counts.marginals([("sex",), ("age",)])] == [each.tolist() for each in before]
+    assert counts.histogram().sum() == counts.tally(("sex",)).counts.sum() == len(PATIENTS)
+    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+        table._connection.execute("DELETE FROM ward.patients")
 
 
 def test_the_rows_of_a_person_are_bounded_in_the_database(clinic, declared, release_of):
