@@ -95,6 +95,13 @@ a-row-that-changes-its-part-moves-one-rank in releases/engine/mechanisms/recursi
   -is_alone = part.is_whole and self.groups == 1
   +is_alone = self.groups == 1
   tests/engine/mechanisms/test_recursive_quantiles.py::test_the_draws_of_a_level_together_span_its_epsilon_and_no_more
+true-number-of-rows-chooses in releases/engine/mechanisms/counted_quantiles.py
+  -way = many if true + noise >= self.least else few
+  +way = many if true >= self.least else few
+  tests/engine/mechanisms/test_recursive_quantiles.py::test_the_noisy_number_chooses_and_not_the_true_one
+number-of-rows-that-chooses-not-paid-for in releases/engine/mechanisms/counted_quantiles.py
+  -DiscreteLaplaceEvent(noise_multiplier=1 / (_CHOICE * request.budget.epsilon)),
+  tests/engine/mechanisms/test_recursive_quantiles.py::test_whichever_way_rows_choose_it_costs_the_budget_and_no_more_than_is_charged
 levels-of-a-tree-paid-for-once in releases/engine/mechanisms/sliced_quantiles.py
   -scale=levels * counts_moved(schema) / epsilon
   +scale=counts_moved(schema) / epsilon

@@ -1,7 +1,8 @@
 """For every mechanism two small questions, each with neighbouring tables on which it spends nearly all that it claims.
 
-A mechanism can go several ways: by its default options, by each other word of an option that offers words, and, where
-it may be asked about rows and persons in one release, so. Each way is looked at by itself.
+A mechanism can go several ways: by its default options, by each other word of an option that offers words, by the
+default word where another question needs it, and, where it may be asked about rows and persons in one release, so. Each
+way is looked at by itself.
 
 The unit of the one is a row, that of the other a person with several rows, who may have none in the other table, and
 whose columns leave no row out. A mechanism that answers counts and has no entry of its own is asked one table of two
@@ -106,9 +107,9 @@ class Case:
 def ways_of(name: str) -> tuple[str, ...]:
     """The ways of a registered mechanism; the first, by its default options, has no name."""
     options = mechanism(name).options
-    words = ((option, word) for option in options for word in option.choices if word != option.default)
+    words = ((f"{option.name}: {word}", word == option.default) for option in options for word in option.choices)
     of_both = [BOTH] if name in _ASKED_BOTH else []
-    return ("", *(f"{option.name}: {word}" for option, word in words), *of_both)
+    return ("", *(way for way, is_default in words if not is_default or (name, way) in WAYS), *of_both)
 
 
 def case_for(name: str, *, way: str = "", of_persons: bool = False) -> Case:
@@ -463,6 +464,9 @@ CASES: dict[str, Case] = {
     ),
 }
 
+_DECILES: list[dict[str, Any]] = [
+    {"quantiles": {"column": "x", "at": [f"0.{tenth}" for tenth in range(1, 10)]}},
+]
 #: Of the ways of a mechanism, those that are asked something else.
 WAYS: dict[tuple[str, str], Case] = {
     ("laplace-queries", "agree: yes"): _of_tables(PURE, share=HALF),
@@ -485,11 +489,25 @@ WAYS: dict[tuple[str, str], Case] = {
     # So many quantiles of so many values that the rows are cut in slices. A quarter of epsilon or so is for the counts.
     ("counted-quantile", "steps: slices"): Case(
         columns=_numbers(360),
-        queries=[{"quantiles": {"column": "x", "at": [f"0.{tenth}" for tenth in range(1, 10)]}}],
+        queries=_DECILES,
         pairs=_pairs(
             add_remove=([(0,)], []), replace=([(0,)], [(360,)]), look_at=counts_at_the_ends, weakened=TWENTIETH
         ),
         share=HALF,
+    ),
+    # The larger table has the fewest rows that are cut in slices, the other one row less. A two-hundredth of epsilon is
+    # for the number that chooses, so nearly all of its noise has to go before more than epsilon is seen. A row may be
+    # replaced by one without a number.
+    ("counted-quantile", "steps: rows"): Case(
+        columns=_numbers(360),
+        queries=_DECILES,
+        pairs=_pairs(
+            add_remove=([(0,)] * 9_045, [(0,)] * 9_046),
+            replace=([(0,)] * 18_090, [(0,)] * 18_091),
+            look_at=note("steps"),
+            weakened=Fraction(1, 4_000),
+        ),
+        share=FORTIETH,
     ),
     # Twice the noise that it needs.
     ("exponential-metric", "constant: theorem"): _of_a_median(
