@@ -15,6 +15,7 @@ all of epsilon, in all three ways.
 from __future__ import annotations
 
 import csv
+import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -214,11 +215,11 @@ class QuantilesQuestion:
         return QuantilesQuestion(question=question, schema=schema, counts=counts, groups=groups)
 
     def some(self, rows: int) -> QuantilesQuestion:
-        """So many of its rows, the same ones each time, without groups."""
+        """So many of its rows, without groups."""
         (ordered,) = self.groups
-        values = np.random.default_rng(rows).choice(ordered, rows, replace=False)
-        counts = Remembered(Rows(universe=self.schema.universe, columns={"x": values}))
-        return replace(self, counts=counts, groups=(np.sort(values),))
+        drawn = sorted(random.Random(rows).sample(range(ordered.size), rows))  # noqa: S311  the same ones each time
+        counts = Remembered(Rows(universe=self.schema.universe, columns={"x": ordered[drawn]}))
+        return replace(self, counts=counts, groups=(ordered[drawn],))
 
     def plan(self, options: Mapping[str, str] | None = None) -> Plan:
         at = [str(float(share)) for share in self.question.at]

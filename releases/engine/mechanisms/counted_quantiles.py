@@ -145,13 +145,13 @@ _RANKS_FORMULA = r"\alpha = \max_e \frac{r(e) + M(e)}{b} \text{ or } 2 \alpha_0 
 _SOURCE = "Derived: inversion of a test at each edge; the ranks by Dwork and Roth (2014), Theorem 3.10"
 
 
-SQUARES, POWERS, SLICES, BY_ROWS = "squares", "powers", "slices", "rows"
+SQUARES, POWERS, SLICES, BY_ROWS = "squares", "powers", "slices", "chosen"
 STEPS = Option(
     name="steps",
     help="Where rows are counted around each of several quantiles: “powers” for few cells that get narrow fast towards "
     "it, “slices” for such cells in a part of the rows that each quantile has for itself, or “squares” for more cells "
     "of more even widths. Slices help with five or more quantiles of many rows; in small tables they are farther off. "
-    "“rows” takes slices where a noisy number of rows is large enough, and else powers; the plan says from how many. "
+    "“chosen” takes slices where a noisy number of rows is large enough, and else powers; the plan says from how many. "
     "By group, of fewer quantiles or values, and where the ranks stated before would be larger, powers are used "
     "instead. Around a single quantile it is always squares.",
     choices=(BY_ROWS, POWERS, SLICES, SQUARES),

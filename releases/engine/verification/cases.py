@@ -498,7 +498,7 @@ WAYS: dict[tuple[str, str], Case] = {
     # The larger table has the fewest rows that are cut in slices, the other one row less. A two-hundredth of epsilon is
     # for the number that chooses, so nearly all of its noise has to go before more than epsilon is seen. A row may be
     # replaced by one without a number.
-    ("counted-quantile", "steps: rows"): Case(
+    ("counted-quantile", "steps: chosen"): Case(
         columns=_numbers(360),
         queries=_DECILES,
         pairs=_pairs(

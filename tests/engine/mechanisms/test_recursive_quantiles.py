@@ -382,7 +382,7 @@ def test_only_five_quantiles_or_more_of_all_rows_of_many_values_are_cut_in_slice
         default, powers, slices = (planned(NAME, columns, query, **steps) for steps in CHOICES)
         assert slices.slices is None
         assert (default.events, default.parameters) == (powers.events, powers.parameters)
-        assert default.options == {"steps": "rows"}
+        assert default.options == {"steps": "chosen"}
     slices, powers = (planned(NAME, WIDE, DECILES, steps=word) for word in ("slices", "powers"))
     assert slices.slices is not None
     assert powers.slices is None
