@@ -10,7 +10,6 @@ digests, where a job needs it.
 from __future__ import annotations
 
 import errno
-import faulthandler
 import gc
 import os
 import pickle
@@ -32,37 +31,40 @@ _REPORT_SECONDS = 0.05
 
 
 def serve(requests: socket.socket, *, warm: bool) -> None:
-    """Take the sockets of jobs from `requests` until whoever sends them is gone."""
+    """Take two sockets a job from `requests` until whoever sends them is gone.
+
+    The child answers on one. How it ended is said on the other, so that nothing follows an answer that was cut off.
+    """
     _import_all(warm=warm)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # By the number of the child, of those that have not ended.
-    callers: dict[int, socket.socket] = {}
-    signal.signal(signal.SIGCHLD, lambda *_: _say_how_they_ended(callers))
+    ends: dict[int, socket.socket] = {}
+    signal.signal(signal.SIGCHLD, lambda *_: _say_how_they_ended(ends))
     me = os.getpid()
     while True:
-        received, descriptors, *_ = socket.recv_fds(requests, 1, 1)
+        received, descriptors, *_ = socket.recv_fds(requests, 1, 2)
         if not received:
             return
-        caller = socket.socket(fileno=descriptors[0])
+        caller, end = (socket.socket(fileno=each) for each in descriptors)
         # It may end before it is among them.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         if (child := os.fork()) == 0:
-            requests.close()
-            for other in callers.values():
+            for other in (requests, end, *ends.values()):
                 other.close()
             _child(caller, parent=me)
-        callers[child] = caller
+        caller.close()
+        ends[child] = end
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
 
 
-def _say_how_they_ended(callers: dict[int, socket.socket]) -> None:
+def _say_how_they_ended(ends: dict[int, socket.socket]) -> None:
     """A child that a library ends says nothing itself. Whoever has an answer already hears nothing of this."""
-    while callers:
+    while ends:
         child, status = os.waitpid(-1, os.WNOHANG)
         if child == 0:
             return
-        with callers.pop(child) as caller, suppress(OSError):
-            caller.send(pickle.dumps(("ended", os.waitstatus_to_exitcode(status))), socket.MSG_DONTWAIT)
+        with ends.pop(child) as end, suppress(OSError):
+            end.send(str(os.waitstatus_to_exitcode(status)).encode())
 
 
 def _import_all(*, warm: bool) -> None:
@@ -101,8 +103,6 @@ def _child(caller: socket.socket, *, parent: int) -> None:
         handle = os.pidfd_open(os.getpid())
         socket.send_fds(caller, [b"."], [handle])
         os.close(handle)
-        # Says the kind of a crash and lines of the program, never a value.
-        faulthandler.enable(caller.fileno(), all_threads=False)
         with caller.makefile("rwb") as stream:
             request = pickle.load(stream)  # noqa: S301  from the process that made this one
             _say(stream, _outcome(request, stream))

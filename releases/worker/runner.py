@@ -125,7 +125,7 @@ def run(
         "given": {**given, "limits": replace(limits, temp_folder=folder)},
     }
     try:
-        with _process() as stream_of:
+        with _process() as (stream_of, how_it_ended):
             try:
                 stream = stream_of(seconds)
                 pickle.dump(request, stream, protocol=pickle.HIGHEST_PROTOCOL)
@@ -133,8 +133,8 @@ def run(
                 return _follow(stream_of, begun + seconds, report)
             except TimeoutError:
                 raise OverLimit("It takes longer than a table may take.") from None
-            except (EOFError, ConnectionError, pickle.UnpicklingError):
-                raise Ended("The process that read the table ended before it was done.") from None
+            except (EOFError, ConnectionError):
+                raise how_it_ended() from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -154,10 +154,12 @@ def _follow(stream_of: Any, until: float, report: Callable[[str, float], None] |
 
     while True:
         stream = stream_of(until - monotonic())
-        # Messages begin with the mark of a pickle; a process that crashes says so in words (see `reader._child`).
-        if stream.peek(1)[:1] not in (pickle.PROTO, b""):
-            raise Crashed("The process that read the table crashed.")
-        kind, *received = _Answers(stream).load()
+        try:
+            kind, *received = _Answers(stream).load()
+        except TimeoutError:
+            raise
+        except Exception:  # noqa: BLE001  whatever comes of an answer that is cut off, or is none
+            raise EOFError from None
         if kind == "step":
             if report is not None:
                 report(*received)
@@ -165,8 +167,6 @@ def _follow(stream_of: Any, until: float, report: Callable[[str, float], None] |
             return received[0]
         elif kind == "unreadable":
             raise UnreadableTable(received[0], value=received[1], field=received[2])
-        elif kind == "ended":
-            raise _ended(*received)
         elif kind == "out of memory":
             raise OverLimit("It takes more memory than a table may take.")
         else:
@@ -176,6 +176,8 @@ def _follow(stream_of: Any, until: float, report: Callable[[str, float], None] |
 
 #: What others send to a process, the kernel where the whole machine has no memory left too: no fault of the file.
 _FROM_OTHERS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM)
+#: How long the process that forks may take to say how one ended; it does nothing else.
+_SECONDS_TO_HEAR = 5
 
 
 def _ended(code: int) -> Ended:
@@ -199,13 +201,18 @@ class _Answers(pickle.Unpickler):
 
 
 @contextmanager
-def _process() -> Iterator[Any]:
-    """A process that waits for its job: gives its stream, which then takes as its limit how long an answer may take."""
-    ours, theirs = socket.socketpair()
+def _process() -> Iterator[tuple[Callable[[float], Any], Callable[[], Ended]]]:
+    """A process that waits for its job.
+
+    Returns:
+        what gives its stream, which takes as its limit how long an answer may take; and what says how the process
+        ended, and ends it if need be.
+    """
+    (ours, theirs), (end, their_end) = socket.socketpair(), socket.socketpair()
     handle, stream = -1, None
-    with ours:
-        with theirs:
-            _hand_over(theirs)
+    with ours, end:
+        with theirs, their_end:
+            _hand_over(theirs, their_end)
 
         def stream_of(seconds: float) -> Any:
             nonlocal handle, stream
@@ -218,12 +225,25 @@ def _process() -> Iterator[Any]:
                 stream = ours.makefile("rwb")
             return stream
 
-        try:
-            yield stream_of
-        finally:
+        def kill() -> None:
             if handle >= 0:
                 with suppress(ProcessLookupError):
                     signal.pidfd_send_signal(handle, signal.SIGKILL)
+
+        def how_it_ended() -> Ended:
+            kill()
+            end.settimeout(_SECONDS_TO_HEAR)
+            # Nothing comes where the process that it was forked from has ended too.
+            with suppress(OSError):
+                if code := end.recv(16):
+                    return _ended(int(code))
+            return _ended(-signal.SIGKILL)
+
+        try:
+            yield stream_of, how_it_ended
+        finally:
+            kill()
+            if handle >= 0:
                 os.close(handle)
             if stream is not None:
                 _close(stream)
@@ -244,14 +264,15 @@ _requests: socket.socket | None = None
 _maker: ThreadPoolExecutor | None = None
 
 
-def _hand_over(job: socket.socket) -> None:
+def _hand_over(*of_a_job: socket.socket) -> None:
+    handed = [each.fileno() for each in of_a_job]
     with _lock:
         try:
-            socket.send_fds(_running(), [b"."], [job.fileno()])
+            socket.send_fds(_running(), [b"."], handed)
         except OSError:
             # It ended since it was looked at.
             _end()
-            socket.send_fds(_running(), [b"."], [job.fileno()])
+            socket.send_fds(_running(), [b"."], handed)
 
 
 def _running(*, compiled: bool = False) -> socket.socket:

@@ -1,6 +1,7 @@
 """Files that are made to take all memory or time, or to crash a library, end as a refusal of the confined process."""
 
 import gzip
+import pickle
 import re
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
@@ -157,6 +158,44 @@ def test_what_others_end_is_no_fault_of_the_file(monkeypatch, ended, signal):  #
     with pytest.raises(runner.Ended) as error, reading._crash_is_a_refusal():
         asked()
     assert type(error.value) is runner.Ended
+
+
+ANSWER = pickle.dumps(("done", {"a": [1.5, "Ulm", b"x" * 40, 2**70], "b": None}))
+#: What can be there of an answer when its process ends: its start, what others write, and bytes of which a reader of
+#: pickles makes errors of its own, or a value where anything followed.
+CUT_OFF = [
+    *(ANSWER[:length] for length in range(len(ANSWER))),
+    *(b"\x80\x05\x8c\x04doneC" + bytes([length]) for length in range(48)),
+    *(
+        b"Fatal Python error: Aborted\n",
+        b"\x80\xff",
+        b"\x80\x05\x8c\x02\xff\xfe",
+        b"\x80\x05h\x05.",
+        b"\x80\x05N.",
+        b".",
+    ),
+    *(
+        b"\x80\x05ccollections\nOrderedDict\nK\x01R.",
+        b"\x80\x05\x8e" + b"\xff" * 8,
+        b"\x80\x05(e.",
+        b"\x80\x05cos\nsystem\n.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("end", "expected"), [("SIGKILL", runner.Ended), ("SIGABRT", runner.Crashed)])
+def test_an_answer_that_is_cut_off_is_never_a_value_nor_another_error(monkeypatch, ended, tmp_path, end, expected):  # noqa: F811
+    said = tmp_path / "said"
+    written = f"report.stream.write(open({str(said)!r}, 'rb').read())\nreport.stream.flush()\n"
+    probe(monkeypatch, f"import os, signal\n{written}os.kill(os.getpid(), signal.{end})")
+    for content in CUT_OFF:
+        said.write_bytes(content)
+        with pytest.raises(runner.Ended) as error:
+            asked(report=lambda *_: None)
+        # Whoever asked ends a process that says what is no answer, which may be before it ends itself.
+        assert type(error.value) in {expected, runner.Ended}, content
+        if ANSWER.startswith(content):
+            assert type(error.value) is expected, content
 
 
 def test_a_job_that_had_no_memory_left_has_some_for_saying_so(monkeypatch, ended):  # noqa: F811
