@@ -177,7 +177,7 @@ def _follow(stream_of: Any, until: float, report: Callable[[str, float], None] |
 #: What others send to a process, the kernel where the whole machine has no memory left too: no fault of the file.
 _FROM_OTHERS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM)
 #: How long the process that forks may take to say how one ended; it does nothing else.
-_SECONDS_TO_HEAR = 5
+_SECONDS_TO_HEAR = 30
 
 
 def _ended(code: int) -> Ended:
