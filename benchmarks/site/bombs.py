@@ -163,7 +163,7 @@ def _far_apart() -> str:
     return '<row r="1"><c r="A1"><v>1</v></c></row><row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'
 
 
-def _ods(rows: str) -> bytes:
+def ods(tables: str) -> bytes:
     spaces = " ".join(
         f'xmlns:{each}="urn:oasis:names:tc:opendocument:xmlns:{each}:1.0"' for each in ("office", "table", "text")
     )
@@ -174,10 +174,13 @@ def _ods(rows: str) -> bytes:
             "META-INF/manifest.xml": '<manifest:manifest xmlns:manifest="urn:oasis:names:tc:opendocument:xmlns:manifest'
             f':1.0"><manifest:file-entry manifest:full-path="/" manifest:media-type="{kind}"/></manifest:manifest>',
             "content.xml": f"<office:document-content {spaces}><office:body><office:spreadsheet>"
-            f'<table:table table:name="Data">{rows}</table:table>'
-            "</office:spreadsheet></office:body></office:document-content>",
+            f"{tables}</office:spreadsheet></office:body></office:document-content>",
         }
     )
+
+
+def _ods(rows: str) -> bytes:
+    return ods(f'<table:table table:name="Data">{rows}</table:table>')
 
 
 def _repeated(*, rows: int = 1, columns: int = 1, text: str = "x") -> str:

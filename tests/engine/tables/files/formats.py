@@ -16,6 +16,8 @@ import pyarrow.feather
 import pyarrow.parquet
 import pyreadstat
 
+from benchmarks.site import bombs
+from benchmarks.site.bombs import zipped
 from tests.engine.tables.files.sas import sas7bdat
 
 NAMES = ("age", "height", "town")
@@ -40,14 +42,6 @@ def separated(separator, encoding="utf-8", decimal=".", rows=ROWS):
 
     lines = [separator.join(NAMES), *(separator.join(quoted(each) for each in row) for row in rows)]
     return ("\n".join(lines) + "\n").encode(encoding)
-
-
-def zipped(members):
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    return made.getvalue()
 
 
 def xlsx(sheets):
@@ -104,19 +98,7 @@ def ods(sheets):
         + "</table:table>"
         for name, rows in sheets.items()
     )
-    spaces = " ".join(
-        f'xmlns:{each}="urn:oasis:names:tc:opendocument:xmlns:{each}:1.0"' for each in ("office", "table", "text")
-    )
-    kind = "application/vnd.oasis.opendocument.spreadsheet"
-    return zipped(
-        {
-            "mimetype": kind,
-            "META-INF/manifest.xml": '<manifest:manifest xmlns:manifest="urn:oasis:names:tc:opendocument:xmlns:manifest'
-            f':1.0"><manifest:file-entry manifest:full-path="/" manifest:media-type="{kind}"/></manifest:manifest>',
-            "content.xml": f"<office:document-content {spaces}><office:body><office:spreadsheet>{tables}"
-            "</office:spreadsheet></office:body></office:document-content>",
-        }
-    )
+    return bombs.ods(tables)
 
 
 def by_file(write):
