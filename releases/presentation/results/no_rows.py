@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date
-from math import sqrt
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from releases.engine.domain.attribute import Attribute
 from releases.engine.workload.queries import Count
@@ -16,8 +17,6 @@ from releases.publication import files
 from releases.publication.receipt import counted_by, noisy_rows
 from releases.questions.base import statistic_kind
 
-#: Cells of a table that are added up for a page.
-_MOST_CELLS = 100_000
 #: The threshold in a plan's parameters below which nothing is said.
 _FROM_ROWS = "rows below which nothing is said"
 
@@ -38,16 +37,25 @@ def says_no_rows(question: Question, folder: Path, receipt: Mapping[str, Any]) -
 def _tables_of_no_rows(question: Question, folder: Path) -> list[str]:
     """The tables, each of which counts rows of its own, that have no count certainly above 0 and whose total is within
     the noise of so many counts."""
-    found, first, read = [], 0, files.reader(folder)
-    for family in question.families:
-        cells = family.cells(question.universe)
-        if cells <= _MOST_CELLS and not isinstance(family, Count):
-            rows = read(first, first + cells)
-            noise = max(row["upper"] - row["estimate"] for row in rows) * sqrt(cells)
-            if sum(row["estimate"] for row in rows) <= noise and all(row["lower"] <= 0 for row in rows):
-                found.append(family.title(question.universe))
-        first += cells
-    return found
+    import pyarrow.parquet
+
+    cells = np.array([family.cells(question.universe) for family in question.families])
+    ends, first = np.cumsum(cells), 0
+    totals, widest, lowest = np.zeros(cells.size), np.zeros(cells.size), np.full(cells.size, -np.inf)
+    with pyarrow.parquet.ParquetFile(folder / f"{files.ANSWERS}.parquet") as stored:
+        for batch in stored.iter_batches(columns=["estimate", "lower", "upper"]):
+            estimate, lower, upper = (batch[name].to_numpy() for name in ("estimate", "lower", "upper"))
+            places = np.searchsorted(ends, np.arange(first, first + batch.num_rows), side="right")
+            np.add.at(totals, places, estimate)
+            np.maximum.at(widest, places, upper - estimate)
+            np.maximum.at(lowest, places, lower)
+            first += batch.num_rows
+    empty = (totals <= widest * np.sqrt(cells)) & (lowest <= 0)
+    return [
+        family.title(question.universe)
+        for family, is_empty in zip(question.families, empty.tolist(), strict=True)
+        if is_empty and not isinstance(family, Count)
+    ]
 
 
 def _is_statistic_of_no_rows(inquiry: Inquiry, folder: Path, receipt: Mapping[str, Any]) -> bool:
